@@ -143,7 +143,7 @@ class TruncatedStream(RunError):
 
 
 class InvalidStream(RunError):
-    """An event breaks the rules of AG-UI. ``index`` counts events from 0; ``rule`` names the rule."""
+    """An event breaks a ``rule`` of AG-UI; ``index`` counts the stream's events from 0."""
 
     code = "invalid-stream"
 
@@ -200,7 +200,7 @@ def _block(problem: Problem) -> str:
 
 def nearest(word: str, choices: Iterable[str]) -> str | None:
     """Return the choice that ``word`` most likely meant, or None."""
-    from difflib import get_close_matches  # noqa: PLC0415 - only on the error path
+    from difflib import get_close_matches
 
     found: list[Any] = get_close_matches(word, list(choices), n=1, cutoff=0.6)
     return str(found[0]) if found else None
