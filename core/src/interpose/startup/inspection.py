@@ -1,0 +1,313 @@
+"""What a part's class says: its hooks, its settings, and what is wrong with it.
+
+Everything here looks at classes and calls nothing of theirs, so that all faults of all parts can
+be reported together.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final, get_args, get_origin
+
+from ag_ui.core import BaseEvent
+from pydantic import BaseModel
+from typing_extensions import TypeVar
+
+from interpose.authoring import (
+    AgentFactory,
+    Middleware,
+    ModelFactory,
+    NoSettings,
+    Point,
+    Provider,
+)
+from interpose.capability import Capability
+from interpose.errors import nearest
+from interpose.events import MARK
+
+_VALUE_HOOKS: Final = {
+    "setup": (Point.RUN, 1),
+    "on_input": (Point.RUN, 2),
+    "on_start": (Point.RUN, 1),
+    "on_event": (Point.EVENTS, 2),
+    "on_message": (Point.EVENTS, 2),
+    "on_tool_call": (Point.EVENTS, 3),
+    "on_usage": (Point.EVENTS, 2),
+    "on_finish": (Point.RUN, 2),
+    "on_abort": (Point.RUN, 2),
+    "on_error": (Point.RUN, 2),
+    "on_end": (Point.RUN, 2),
+    "on_config": (Point.MODEL, 2),
+    "on_structured_output_config": (Point.MODEL, 2),
+    "on_iteration": (Point.STEP, 2),
+    "on_should_continue": (Point.STEP, 2),
+    "resolve_tool": (Point.TOOLS, 2),
+    "on_before_tool_call": (Point.TOOLS, 2),
+    "on_after_tool_call": (Point.TOOLS, 2),
+    "on_tool_phase_complete": (Point.TOOLS, 2),
+    "on_interrupt_boundary": (Point.INTERRUPTS, 1),
+    "on_interrupt_resolution": (Point.INTERRUPTS, 2),
+}
+_STREAM_HOOKS: Final = {
+    "around_run": (Point.RUN, 3),
+    "around_step": (Point.STEP, 2),
+    "around_model_call": (Point.MODEL, 3),
+}
+_CALL_HOOKS: Final = {"around_tool_call": (Point.TOOLS, 3)}
+
+HOOKS: Final[Mapping[str, tuple[Point, int]]] = MappingProxyType(
+    _VALUE_HOOKS | _STREAM_HOOKS | _CALL_HOOKS
+)
+"""Each hook of a middleware: the point it needs, and how many arguments it gets after ``self``."""
+
+_TUPLES: Final[Mapping[str, type]] = MappingProxyType(
+    {
+        "requires": Capability,
+        "optional_requires": Capability,
+        "provides": Capability,
+        "conflicts": str,
+        "before": str,
+        "after": str,
+        "essential": Point,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OnMethod:
+    """A method marked with ``@on``: for one event class, under its name, sync or async."""
+
+    event: type[BaseEvent]
+    name: str
+    is_async: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MiddlewareFacts:
+    """What a middleware's class says.
+
+    ``hooks``: the overridden hooks, and whether each is async. ``on``: its ``@on`` methods.
+    ``faults``: what is wrong with it, each a sentence that names the attribute and the remedy.
+    """
+
+    cls: type[Middleware[Any, Any]]
+    settings_class: type[BaseModel]
+    hooks: Mapping[str, bool]
+    on: tuple[OnMethod, ...]
+    faults: tuple[str, ...]
+
+    @property
+    def has_event_hooks(self) -> bool:
+        """Whether events pass through a method of the class."""
+        return bool(self.on) or "on_event" in self.hooks
+
+    @property
+    def has_lifespan(self) -> bool:
+        """Whether the class makes something that outlives a run."""
+        return _differs(self.cls, "lifespan")
+
+    def on_method(self, event: type[BaseEvent]) -> OnMethod | None:
+        """Return the method that takes events of this class: the most derived declaration wins."""
+        fitting = [method for method in self.on if issubclass(event, method.event)]
+        return max(fitting, key=lambda method: len(method.event.__mro__), default=None)
+
+
+def inspect_middleware(cls: type[Middleware[Any, Any]]) -> MiddlewareFacts:
+    """Read a middleware's class."""
+    hooks = {name: _is_async(cls, name) for name in HOOKS if _differs(cls, name)}
+    marked = tuple(_on_methods(cls))
+    on = tuple(
+        OnMethod(event, name, inspect.iscoroutinefunction(getattr(cls, name)))
+        for name, events in marked
+        for event in events
+    )
+    settings = settings_class(cls)
+    faults = (
+        *_construction_faults(cls),
+        *_shared_state_faults(cls),
+        *_declaration_faults(cls),
+        *_hook_faults(cls, hooks),
+        *_on_faults(cls, marked, on),
+        *settings_faults(settings),
+    )
+    return MiddlewareFacts(cls, settings, MappingProxyType(hooks), on, faults)
+
+
+def settings_class(cls: type) -> type[BaseModel]:
+    """Return ``S`` of ``Middleware[S]``, ``Provider[S]`` and the factories."""
+    for base in (Middleware, Provider, AgentFactory, ModelFactory):
+        if issubclass(cls, base):
+            found = _type_argument(cls, base, 0)
+            return found if isinstance(found, type) and issubclass(found, BaseModel) else NoSettings
+    return NoSettings
+
+
+def settings_faults(cls: type[BaseModel]) -> tuple[str, ...]:
+    """Return what is wrong with a settings class, nested models included."""
+    return tuple(_settings_faults(cls, cls.__name__, set()))
+
+
+def _settings_faults(cls: type[BaseModel], name: str, seen: set[type[BaseModel]]) -> Iterator[str]:
+    if cls in seen:
+        return
+    seen.add(cls)
+    if cls.model_config.get("extra") != "forbid":
+        yield (
+            f"the settings model {name} accepts unknown keys, so a misspelt key would be lost; "
+            f"derive it from interpose.Settings"
+        )
+    for field, info in cls.model_fields.items():
+        if "__" in field:
+            yield (
+                f"the settings field {name}.{field} contains '__', which separates the parts of "
+                f"a variable's name; rename it"
+            )
+        for nested in _models_in(info.annotation):
+            yield from _settings_faults(nested, nested.__name__, seen)
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _models_in(argument)
+
+
+def _differs(cls: type, name: str) -> bool:
+    found, base = getattr(cls, name), getattr(Middleware, name)
+    return getattr(found, "__func__", found) is not getattr(base, "__func__", base)
+
+
+def _is_async(cls: type, name: str) -> bool:
+    return inspect.iscoroutinefunction(getattr(cls, name))
+
+
+def _own_classes(cls: type) -> Iterator[type]:
+    """Yield the classes that an author wrote, most derived first."""
+    for klass in cls.__mro__:
+        if klass is Middleware:
+            return
+        if not klass.__module__.startswith("interpose."):
+            yield klass
+
+
+def _on_methods(cls: type) -> Iterator[tuple[str, tuple[type[BaseEvent], ...]]]:
+    """Yield each ``@on`` method's name; an override keeps the mark of what it overrides."""
+    seen: set[str] = set()
+    for klass in cls.__mro__:
+        for name, value in vars(klass).items():
+            events = getattr(value, MARK, None)
+            if events is not None and name not in seen:
+                seen.add(name)
+                current = getattr(getattr(cls, name), MARK, None)
+                yield name, current or events
+
+
+def _type_argument(cls: type, base: type, index: int) -> Any:
+    """Resolve ``base``'s type parameter at ``index`` for ``cls``, through generic subclasses."""
+    parameter = base.__parameters__[index]  # type: ignore[attr-defined]
+    for original in cls.__dict__.get("__orig_bases__", cls.__bases__):
+        origin = get_origin(original) or original
+        if not (isinstance(origin, type) and issubclass(origin, base)):
+            continue
+        args = get_args(original)
+        if origin is base:
+            found = args[index] if index < len(args) else parameter
+        else:
+            found = _type_argument(origin, base, index)
+            own = getattr(origin, "__parameters__", ())
+            if isinstance(found, TypeVar) and found in own and own.index(found) < len(args):
+                found = args[own.index(found)]
+        if isinstance(found, TypeVar) and getattr(found, "__default__", None) is not None:
+            default = found.__default__
+            return default if isinstance(default, type) else found
+        return found
+    return None
+
+
+def _construction_faults(cls: type) -> Iterator[str]:
+    try:
+        inspect.signature(cls).bind()
+    except TypeError:
+        yield (
+            "its __init__ takes arguments, but the host makes each run's instance without any; "
+            "read self.settings, and prepare the run in setup"
+        )
+    except ValueError:  # a signature that Python cannot read
+        return
+
+
+def _shared_state_faults(cls: type) -> Iterator[str]:
+    for klass in _own_classes(cls):
+        for name, value in vars(klass).items():
+            if isinstance(value, list | dict | set | bytearray) and not name.startswith("__"):
+                yield (
+                    f"the class attribute {name} is a {type(value).__name__}, which all runs would "
+                    f"share; make it a tuple or frozenset, or set self.{name} in setup"
+                )
+
+
+def _declaration_faults(cls: type) -> Iterator[str]:
+    for name, kind in _TUPLES.items():
+        value = getattr(cls, name)
+        if isinstance(value, kind):
+            shown = f'"{value}"' if isinstance(value, str) else repr(value)
+            yield f"{name} is a single {kind.__name__}; write {name} = ({shown},)"
+        elif not isinstance(value, tuple) or not all(isinstance(item, kind) for item in value):
+            yield f"{name} must be a tuple of {kind.__name__}"
+
+
+def _hook_faults(cls: type, hooks: Mapping[str, bool]) -> Iterator[str]:
+    marked = {name for name, _ in _on_methods(cls)}
+    for klass in _own_classes(cls):
+        for name, value in vars(klass).items():
+            unknown = name.startswith(("on_", "around_")) and name not in HOOKS
+            if unknown and name not in marked and callable(value):
+                near = nearest(name, HOOKS)
+                yield f"{name} is no hook" + (
+                    f"; did you mean {near}?" if near else "; mark it with @on(EventClass)"
+                )
+    for name in hooks:
+        function: Callable[..., Any] = getattr(cls, name)
+        takes = HOOKS[name][1]
+        if not _accepts(function, takes + 1):
+            yield f"{name} must take {takes} arguments after self"
+        if name in _STREAM_HOOKS and inspect.iscoroutinefunction(function):
+            yield f"{name} is a coroutine; it wraps a stream, so it must be an async generator"
+        elif name in _CALL_HOOKS and not inspect.iscoroutinefunction(function):
+            yield f"{name} must be `async def` and return a value"
+        elif name in _VALUE_HOOKS and (
+            inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function)
+        ):
+            yield f"{name} is a generator; it must return its answer (a list for several events)"
+
+
+def _on_faults(
+    cls: type,
+    marked: tuple[tuple[str, tuple[type[BaseEvent], ...]], ...],
+    on: tuple[OnMethod, ...],
+) -> Iterator[str]:
+    taken: dict[type[BaseEvent], str] = {}
+    for method in on:
+        first = taken.setdefault(method.event, method.name)
+        if first != method.name:
+            yield f"{first} and {method.name} both take {method.event.__name__}; keep one"
+    for name, _ in marked:
+        function = getattr(cls, name)
+        if not _accepts(function, 3):
+            yield f"{name} must take 2 arguments after self"
+        if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
+            yield f"{name} is a generator; it must return its answer (a list for several events)"
+
+
+def _accepts(function: Callable[..., Any], count: int) -> bool:
+    try:
+        inspect.signature(function).bind(*range(count))
+    except TypeError:
+        return False
+    except ValueError:
+        return True
+    return True
