@@ -435,7 +435,7 @@ def middleware(
                 "__module__": fn.__module__,
                 "__qualname__": getattr(fn, "__qualname__", name),
                 "__interpose_id__": id or kebab(name),
-                "__wrapped__": staticmethod(fn),
+                "__interpose_function__": staticmethod(fn),
                 "stage": stage,
                 "before": tuple(before),
                 "after": tuple(after),

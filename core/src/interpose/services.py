@@ -41,8 +41,6 @@ class RunServices(Protocol):
     phase: str
     iteration: int
     event_index: int
-    message_id: str | None
-    subagent_run_id: str | None
     provider: str | None
     model: str | None
     input: RunAgentInput
@@ -50,6 +48,10 @@ class RunServices(Protocol):
     attributes: dict[str, Any]
     clock: Clock
 
+    @property
+    def message_id(self) -> str | None: ...
+    @property
+    def subagent_run_id(self) -> str | None: ...
     @property
     def cancelled(self) -> bool: ...
     def read(self, layer: str, capability: Capability[T], /) -> T: ...

@@ -1,0 +1,25 @@
+"""Closing what was handed out: every generator, within a deadline."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from interpose.logs import bound
+
+
+async def close(stream: Any, seconds: float, owner: str) -> None:
+    """Close an async generator or iterator; what goes wrong is logged, never raised.
+
+    A cancellation of the caller passes through. ``seconds`` bounds the wait.
+    """
+    aclose = getattr(stream, "aclose", None)
+    if aclose is None:
+        return
+    try:
+        async with asyncio.timeout(seconds):
+            await aclose()
+    except TimeoutError:
+        bound(owner=owner).error("closing {} took longer than {} s", owner, seconds)
+    except Exception as error:  # noqa: BLE001 - the outcome of the run is fixed by now
+        bound(owner=owner).opt(exception=error).error("closing {} failed", owner)

@@ -1,0 +1,77 @@
+"""How a run is ended on purpose: by ``ctx.finish``, ``ctx.interrupt``, ``ctx.abort``, ``run.cancel``.
+
+Each leaves a *verdict* on the run's record; what a hook raises after that only carries it out of
+the hook quickly. The record counts, so swallowing the exception does not help.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+from uuid import uuid4
+
+from ag_ui.core import (
+    BaseEvent,
+    Interrupt,
+    RunFinishedCancelledOutcome,
+    RunFinishedEvent,
+    RunFinishedInterruptOutcome,
+    TextMessageContentEvent,
+    TextMessageEndEvent,
+    TextMessageStartEvent,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """End as a success, with a message of ``text`` if there is one."""
+
+    layer: str
+    text: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """End with the interrupt outcome."""
+
+    layer: str
+    interrupts: tuple[Interrupt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """End with the cancelled outcome."""
+
+    reason: str
+    cause: Literal["abort", "cancelled"]
+
+
+Verdict: TypeAlias = Finish | Pause | Stop
+
+
+class EndRun(BaseException):
+    """Leave the hook: the run has a verdict. No ``except Exception`` of an author catches it."""
+
+
+def ending(verdict: Verdict, thread_id: str, run_id: str) -> Sequence[BaseEvent]:
+    """Return the events with which a verdict ends a stream; what is open is closed elsewhere."""
+    if isinstance(verdict, Pause):
+        outcome = RunFinishedInterruptOutcome(interrupts=list(verdict.interrupts))
+        return [RunFinishedEvent(thread_id=thread_id, run_id=run_id, outcome=outcome)]
+    if isinstance(verdict, Stop):
+        return [
+            RunFinishedEvent(
+                thread_id=thread_id, run_id=run_id, outcome=RunFinishedCancelledOutcome()
+            )
+        ]
+    finished = RunFinishedEvent(thread_id=thread_id, run_id=run_id)
+    if verdict.text is None:
+        return [finished]
+    message = str(uuid4())
+    return [
+        TextMessageStartEvent(message_id=message, role="assistant"),
+        TextMessageContentEvent(message_id=message, delta=verdict.text),
+        TextMessageEndEvent(message_id=message),
+        finished,
+    ]

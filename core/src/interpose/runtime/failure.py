@@ -1,0 +1,65 @@
+"""One failure, two faces: an exception in around hooks, a RUN_ERROR event in event hooks.
+
+:class:`Failures` converts at each boundary and keeps the original. Only a text that is safe to
+show leaves the host: an exception's own text stays with the operator unless its class says
+otherwise (:class:`Reject`, :class:`AgentFailed`).
+"""
+
+from __future__ import annotations
+
+from ag_ui.core import RunErrorEvent
+
+from interpose.errors import AgentFailed, RunError
+
+AGENT_FAILED = "agent-failed"
+MIDDLEWARE_FAILED = "middleware-failed"
+_TEXTS = {
+    AGENT_FAILED: "The agent failed.",
+    MIDDLEWARE_FAILED: "The run could not be completed.",
+}
+
+
+class Failures:
+    """The failures of one run: which event stands for which exception."""
+
+    __slots__ = ("_events", "raised")
+
+    def __init__(self) -> None:
+        self._events: list[tuple[RunErrorEvent, BaseException]] = []
+        self.raised = False
+        """Whether an around hook was given a failure; then it may have left something open."""
+
+    def event(self, error: BaseException, code: str) -> RunErrorEvent:
+        """Return the event face of ``error``: always the same one for the same exception.
+
+        ``code`` is for errors that have none of their own.
+        """
+        for event, known in self._events:
+            if known is error:
+                return event
+        message = _TEXTS[code]
+        if isinstance(error, RunError):
+            code = error.code
+            message = error.message if error.safe else message
+        usage = list(error.usage) if isinstance(error, AgentFailed) and error.usage else None
+        event = RunErrorEvent(message=message, code=code, usage=usage)
+        self._events.append((event, error))
+        return event
+
+    def exception(self, event: RunErrorEvent) -> BaseException:
+        """Return the exception face of ``event``: the original, if the event still is the host's."""
+        self.raised = True
+        original = self.original(event)
+        if original is not None:
+            return original
+        failed = AgentFailed(event.code, event.message, event.usage)
+        if self._events:
+            failed.__cause__ = self._events[-1][1]
+        return failed
+
+    def original(self, event: RunErrorEvent) -> BaseException | None:
+        """Return the exception that ``event`` stands for, or None when somebody else made it."""
+        for known, error in reversed(self._events):
+            if known is event:
+                return error
+        return None

@@ -1,0 +1,177 @@
+"""A layer that has started, and what one attempt of one run has of it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ag_ui.core import BaseEvent
+from pydantic import BaseModel
+
+from interpose.authoring import Declaration, Middleware, OnFailure
+from interpose.capability import Capability
+from interpose.context import RunContext
+from interpose.errors import MiddlewareError, Reject
+from interpose.runtime.assembly import Assembler
+from interpose.runtime.deadline import Deadline
+from interpose.startup.inspection import MiddlewareFacts
+
+if TYPE_CHECKING:
+    from interpose.agui.transcript import Transcript
+    from interpose.runtime.record import RunRecord
+
+OBSERVERS = ("on_message", "on_tool_call", "on_usage")
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """The function of a class that takes events of one class."""
+
+    function: Callable[..., Any]
+    name: str
+    is_async: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ActiveLayer:
+    """A configured layer whose lifespan has started; shared by all runs, never changed.
+
+    ``strict_observers``: the operator wrote ``on_failure = "fail"``, so isolated hooks count, too.
+    ``deadline``: seconds.
+    """
+
+    id: str
+    cls: type[Middleware[Any, Any]]
+    facts: MiddlewareFacts
+    settings: BaseModel
+    shared: Any
+    declaration: Declaration
+    on_failure: OnFailure
+    strict_observers: bool = False
+    deadline: float | None = None
+    _handlers: dict[type[BaseEvent], Handler | None] = field(default_factory=dict, repr=False)
+
+    @property
+    def has_stage(self) -> bool:
+        """Whether events stop at this layer on their way out."""
+        return self.has_events or "around_run" in self.facts.hooks
+
+    @property
+    def has_events(self) -> bool:
+        """Whether something of the layer looks at single events."""
+        return (
+            self.facts.has_event_hooks
+            or self.declaration.tracks_state
+            or any(name in self.facts.hooks for name in OBSERVERS)
+        )
+
+    @property
+    def run_provides(self) -> tuple[Capability[Any], ...]:
+        """The capabilities that ``setup`` must give a value."""
+        return tuple(c for c in self.declaration.provides if c.scope == "run")
+
+    def handler(self, event: type[BaseEvent]) -> Handler | None:
+        """Return what takes events of this class, or None; found once per class."""
+        try:
+            return self._handlers[event]
+        except KeyError:
+            return self._handlers.setdefault(event, self._find(event))
+
+    def _find(self, event: type[BaseEvent]) -> Handler | None:
+        method = self.facts.on_method(event)
+        if method is not None:
+            return Handler(getattr(self.cls, method.name), method.name, method.is_async)
+        if "on_event" in self.facts.hooks:
+            return Handler(self.cls.on_event, "on_event", self.facts.hooks["on_event"])
+        return None
+
+
+class Frame:
+    """One attempt's own instance of a layer, with its context and what it has seen.
+
+    ``skipped``: its first failure has taken it out of the run.
+    """
+
+    __slots__ = (
+        "assembler",
+        "ctx",
+        "deadline",
+        "inbox",
+        "instance",
+        "layer",
+        "skipped",
+        "transcript",
+    )
+
+    def __init__(self, layer: ActiveLayer, record: RunRecord, attempt: int) -> None:
+        self.layer = layer
+        self.ctx = RunContext(record, layer.id, attempt)
+        self.instance = layer.cls()
+        self.instance.settings = layer.settings
+        self.instance.shared = layer.shared
+        self.skipped = False
+        self.inbox: list[BaseEvent] = []
+        self.transcript: Transcript | None = None
+        self.assembler = (
+            Assembler() if any(name in layer.facts.hooks for name in OBSERVERS) else None
+        )
+        self.deadline = None if layer.deadline is None else Deadline(layer.id, layer.deadline)
+
+    def has(self, hook: str) -> bool:
+        """Whether the hook is to be called."""
+        return hook in self.layer.facts.hooks and not self.skipped
+
+    async def call(self, hook: str, *args: Any) -> Any:
+        """Call a hook of the instance, under the layer's deadline; returns what it returns."""
+        result = getattr(self.instance, hook)(self.ctx, *args)
+        return await self.settle(hook, result, is_async=self.layer.facts.hooks[hook])
+
+    async def settle(self, hook: str, result: Any, *, is_async: bool) -> Any:
+        """Await the answer of an async hook; refuse a coroutine from one that is not."""
+        if is_async:
+            return await (result if self.deadline is None else self.deadline.run(result))
+        if inspect.isawaitable(result):
+            if inspect.iscoroutine(result):
+                result.close()
+            raise MiddlewareError(
+                f"{hook} of layer {self.layer.id!r} returned an awaitable, but it is no `async def`",
+                hint="make the method itself `async def`, also when a decorator wraps it",
+            )
+        return result
+
+    async def observe(self, hook: str, *args: Any, ended: bool = False) -> None:
+        """Call an isolated hook: its failure is logged, and the run goes on.
+
+        Unless the operator asked for ``on_failure = "fail"`` and the run has not ``ended``.
+        """
+        try:
+            await self.call(hook, *args)
+        except Reject:
+            if ended:
+                self._report(hook)
+                return
+            raise
+        except Exception:
+            if self.layer.strict_observers and not ended:
+                raise
+            self._report(hook)
+
+    def _report(self, hook: str) -> None:
+        self.ctx.log.opt(exception=True).error("{} of layer {} failed", hook, self.layer.id)
+
+    def fail(self, hook: str, error: Exception) -> bool:
+        """Take note of a failure; True when the layer is only taken out and the run goes on."""
+        if self.layer.on_failure != "skip" or isinstance(error, Reject):
+            return False
+        self.skipped = True
+        self.ctx.log.opt(exception=error).error(
+            "{} of layer {} failed; the layer is skipped for the rest of the run",
+            hook,
+            self.layer.id,
+        )
+        return True
+
+
+Values = Mapping[Capability[Any], Any]

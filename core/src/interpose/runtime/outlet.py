@@ -1,0 +1,96 @@
+"""The outer edge of a run: what leaves is always a valid AG-UI stream with one terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ag_ui.core import PROTOCOL_VERSION, BaseEvent, EventType, RunErrorEvent, RunStartedEvent
+
+from interpose.agui import KNOWN_EVENTS, Stripper, Verifier
+from interpose.errors import InvalidStream, TruncatedStream
+from interpose.runtime.failure import AGENT_FAILED
+from interpose.runtime.record import RunRecord
+
+
+class Outlet:
+    """Checks each event on its way to the consumer. ``terminal``: the event that ended the run."""
+
+    __slots__ = ("_begun", "_record", "_verifier", "terminal")
+
+    def __init__(self, record: RunRecord) -> None:
+        self._record = record
+        self._verifier = Verifier(record.thread_id, record.run_id)
+        self._begun = False
+        self.terminal: BaseEvent | None = None
+
+    def push(self, event: BaseEvent) -> Sequence[BaseEvent]:
+        """Return what to hand over for ``event``; a violation becomes one RUN_ERROR."""
+        if self.terminal is not None:
+            self._record.log("host").warning("{} came after the terminal", event.type.value)
+            return ()
+        try:
+            return self._checked(event)
+        except InvalidStream as error:
+            return self.fail(error)
+
+    def fail(self, error: BaseException, code: str = AGENT_FAILED) -> Sequence[BaseEvent]:
+        """Return the ending of a run that failed outside its layers."""
+        failed = self._record.failures.event(error, code)
+        return self._finish(failed) if self._begun else self._begin(failed)
+
+    def truncated(self) -> Sequence[BaseEvent]:
+        """Return the ending of a stream that stopped without a terminal."""
+        return self.fail(TruncatedStream("The stream ended without RUN_FINISHED or RUN_ERROR."))
+
+    def _checked(self, event: BaseEvent) -> Sequence[BaseEvent]:
+        if event.__class__ not in KNOWN_EVENTS:
+            known = Stripper().admit(event)
+            if known is None:
+                raise InvalidStream(
+                    f"{type(event).__name__} is no event of AG-UI.", rule="unknown-event"
+                )
+            event = known
+        if not self._begun:
+            ours = self._record.verdict is not None or event.type is EventType.RUN_ERROR
+            if ours and event.type is not EventType.RUN_STARTED:
+                return self._begin(event)
+            self._begun = True
+        if event.type is EventType.RUN_FINISHED or event.type is EventType.RUN_ERROR:
+            return self._finish(event)
+        self._verifier.check(event)
+        return (event,)
+
+    def _begin(self, event: BaseEvent) -> Sequence[BaseEvent]:
+        """Supply the RUN_STARTED that nobody sent, before an ending of the host's own."""
+        record = self._record
+        started = RunStartedEvent(
+            thread_id=record.thread_id,
+            run_id=record.run_id,
+            parent_run_id=record.parent_run_id,
+            protocol_version=PROTOCOL_VERSION,
+        )
+        self._begun = True
+        self._verifier.check(started)
+        return (started, *self._checked(event))
+
+    def _finish(self, event: BaseEvent) -> Sequence[BaseEvent]:
+        """Close what the host or a failure left open, then the terminal itself."""
+        record = self._record
+        may_close = (
+            record.verdict is not None
+            or record.failures.raised
+            or event.type is EventType.RUN_ERROR
+        )
+        closing = self._verifier.open_events() if may_close else []
+        try:
+            for item in closing:
+                self._verifier.check(item)
+            self._verifier.check(event)
+        except InvalidStream as error:
+            if record.cancelled:
+                event = RunErrorEvent(code="cancelled", message="The run was cancelled.")
+            else:
+                event = record.failures.event(error, AGENT_FAILED)
+            closing = []
+        self.terminal = event
+        return (*closing, event)

@@ -1,0 +1,67 @@
+"""What all runs of one agent share: its layers, its values, its way to make the agent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ag_ui.core import BaseEvent
+
+from interpose.authoring import Agent
+from interpose.capability import Capability
+from interpose.errors import CapabilityError
+from interpose.logs import bound
+from interpose.runtime.layer import ActiveLayer, Frame
+from interpose.runtime.tasks import HostTasks
+from interpose.services import Clock
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Program:
+    """One agent's chain, ready to run; made once per host, never changed.
+
+    ``layers``: outermost first. ``setup_order``: layer ids. ``values``: host-scope capabilities.
+    ``may_read``: what each part declared. ``ending_deadline``: seconds for one closing or one
+    round of terminal hooks.
+    """
+
+    agent_id: str
+    layers: tuple[ActiveLayer, ...]
+    setup_order: tuple[str, ...]
+    make_agent: Callable[[], Agent]
+    values: Mapping[Capability[Any], Any]
+    may_read: Mapping[str, frozenset[Capability[Any]]]
+    clock: Clock
+    tasks: HostTasks
+    ending_deadline: float
+    strict: bool = False
+
+    def layer(self, layer_id: str) -> ActiveLayer:
+        """Return a layer by its id."""
+        return next(layer for layer in self.layers if layer.id == layer_id)
+
+    def check_declared(self, part: str, capability: Capability[Any]) -> None:
+        """Refuse (strict) or report the reading of a capability that was not declared."""
+        if capability in self.may_read.get(part, frozenset()):
+            return
+        message = f"{part!r} reads the capability {capability.name!r} without declaring it"
+        if self.strict:
+            raise CapabilityError(
+                message, hint="name it in requires or optional_requires, so that order is right"
+            )
+        bound(layer=part).warning("{}", message)
+
+    def outside(
+        self, layer_id: str, frames: Mapping[str, Frame], outbox: list[BaseEvent]
+    ) -> list[BaseEvent]:
+        """Return where events go that a layer emits: to the next layer further out, or out."""
+        further_out: list[ActiveLayer] = []
+        for layer in self.layers:
+            if layer.id == layer_id:
+                break
+            further_out.append(layer)
+        for layer in reversed(further_out):
+            if layer.has_stage:
+                return frames[layer.id].inbox
+        return outbox

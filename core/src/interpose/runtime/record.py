@@ -1,0 +1,210 @@
+"""What one run is: ids, input, values, verdict. The contexts of its layers stand on it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from uuid import uuid4
+
+from ag_ui.core import BaseEvent, Interrupt, Message, RunAgentInput
+
+from interpose.capability import Capability
+from interpose.errors import CapabilityError, MiddlewareError, UsageError
+from interpose.logs import bound
+from interpose.runtime.control import EndRun, Finish, Pause, Stop, Verdict
+from interpose.runtime.failure import Failures
+from interpose.services import Clock
+
+if TYPE_CHECKING:
+    from loguru import Logger
+
+    from interpose.runtime.layer import Frame
+    from interpose.runtime.program import Program
+
+T = TypeVar("T")
+Deferred = tuple[str, Callable[..., Awaitable[None] | None], tuple[Any, ...]]
+
+
+class RunRecord:
+    """The state of one run. Nothing of it is shared with another run."""
+
+    def __init__(
+        self,
+        program: Program,
+        run_input: RunAgentInput,
+        *,
+        clock: Clock,
+        provided: Mapping[Capability[Any], Any],
+        attributes: Mapping[str, Any],
+        metadata: Mapping[str, Any],
+    ) -> None:
+        self.program = program
+        self.run_id = run_input.run_id
+        self.thread_id = run_input.thread_id
+        self.parent_run_id = run_input.parent_run_id
+        self.request_id = str(uuid4())
+        self.agent = program.agent_id
+        self.phase = "init"
+        self.iteration = 0
+        self.event_index = 0
+        self.current: BaseEvent | None = None
+        self.provider: str | None = None
+        self.model: str | None = None
+        self.input = run_input
+        self.metadata = dict(metadata)
+        self.attributes = dict(attributes)
+        self.clock = clock
+        self.started = clock.monotonic()
+        self.failures = Failures()
+        self.verdict: Verdict | None = None
+        self.frames: dict[str, Frame] = {}
+        self.deferred: list[Deferred] = []
+        self.outbox: list[BaseEvent] = []
+        self.setting_up: str | None = None
+        self.ended = False
+        self._values: dict[Capability[Any], Any] = dict(provided)
+        self._awaiting: asyncio.Task[Any] | None = None
+        self._cancels_before = 0
+        self._interrupted = False
+
+    # What layers see -------------------------------------------------------------------------
+    @property
+    def cancelled(self) -> bool:
+        """Whether the run is being ended from outside or by ``ctx.abort``."""
+        return isinstance(self.verdict, Stop)
+
+    @property
+    def message_id(self) -> str | None:
+        """The message that the event at hand belongs to."""
+        return getattr(self.current, "message_id", None)
+
+    @property
+    def subagent_run_id(self) -> str | None:
+        """The subagent that the event at hand belongs to."""
+        return getattr(self.current, "subagent_run_id", None)
+
+    @property
+    def duration(self) -> float:
+        """Seconds since the run was made."""
+        return self.clock.monotonic() - self.started
+
+    def read(self, layer: str, capability: Capability[T], /) -> T:
+        """Return a capability's value."""
+        self.program.check_declared(layer, capability)
+        for values in (self._values, self.program.values):
+            if capability in values:
+                return values[capability]  # type: ignore[no-any-return]
+        raise CapabilityError(
+            f"{layer!r} read the capability {capability.name!r}, which has no value",
+            hint=f"declare it in requires of {layer!r}, or read it with ctx.get(...)",
+        )
+
+    def find(self, layer: str, capability: Capability[T], /) -> T | None:
+        """Return a capability's value, or None."""
+        self.program.check_declared(layer, capability)
+        return self._values.get(capability, self.program.values.get(capability))
+
+    def offer(self, layer: str, capability: Capability[T], value: T, /) -> None:
+        """Take a run-scope value from a layer's setup."""
+        if self.setting_up != layer:
+            raise UsageError(
+                f"layer {layer!r} called ctx.provide outside its setup",
+                hint="provide run-scope capabilities in setup",
+            )
+        if capability not in self.program.layer(layer).run_provides:
+            raise CapabilityError(
+                f"layer {layer!r} provides {capability.name!r} without declaring it",
+                hint="name it in the class attribute provides, with scope='run'",
+            )
+        missing = capability.missing_members(value)
+        if missing:
+            raise CapabilityError(
+                f"layer {layer!r} provides {capability.name!r} with a {type(value).__name__} "
+                f"that lacks {', '.join(missing)}",
+            )
+        self._values[capability] = value
+
+    def provided(self, capability: Capability[Any]) -> bool:
+        """Whether this run has the value."""
+        return capability in self._values
+
+    def finish(self, layer: str, text: str | None, /) -> NoReturn:
+        """End as a success."""
+        self._decide(Finish(layer, text))
+
+    def interrupt(self, layer: str, interrupts: tuple[Interrupt, ...], /) -> NoReturn:
+        """End with the interrupt outcome."""
+        if not interrupts:
+            raise MiddlewareError(f"layer {layer!r} called ctx.interrupt without an interrupt")
+        self._decide(Pause(layer, interrupts))
+
+    def abort(self, layer: str, reason: str, /) -> NoReturn:
+        """End with the cancelled outcome."""
+        del layer
+        self._decide(Stop(reason, "abort"))
+
+    def _decide(self, verdict: Verdict) -> NoReturn:
+        if self.verdict is None:
+            self.verdict = verdict
+        raise EndRun
+
+    def emit(self, layer: str, event: BaseEvent, /) -> None:
+        """Put an event into the inbox of the next layer further out that looks at events."""
+        if self.ended:
+            self.log(layer).warning("an event that layer {} emitted came after the terminal", layer)
+            return
+        self.program.outside(layer, self.frames, self.outbox).append(event)
+
+    def defer(
+        self, layer: str, fn: Callable[..., Awaitable[None] | None], args: tuple[Any, ...], /
+    ) -> None:
+        """Keep a function for after the terminal hooks."""
+        self.deferred.append((layer, fn, args))
+
+    def messages(self, layer: str, /) -> tuple[Message, ...]:
+        """Return the conversation as the layer receives it."""
+        return tuple(self._transcript(layer).messages)
+
+    def state(self, layer: str, /) -> Any:
+        """Return the state as the layer receives it."""
+        return self._transcript(layer).state
+
+    def _transcript(self, layer: str) -> Any:
+        frame = self.frames.get(layer)
+        if frame is None or frame.transcript is None:
+            raise UsageError(
+                f"layer {layer!r} read ctx.messages or ctx.state, which are not kept for it",
+                hint="set tracks_state = True on the middleware",
+            )
+        return frame.transcript
+
+    def log(self, layer: str, /) -> Logger:
+        """Return a logger bound to run and layer."""
+        return bound(run=self.run_id, thread=self.thread_id, agent=self.agent, layer=layer)
+
+    # Cancellation ----------------------------------------------------------------------------
+    def cancel(self, reason: str) -> None:
+        """Stop the run: at once if it awaits its agent, otherwise at the next step."""
+        if self.verdict is not None or self.ended:
+            return
+        self.verdict = Stop(reason, "cancelled")
+        if self._awaiting is not None:
+            self._interrupted = True
+            self._cancels_before = self._awaiting.cancelling()
+            self._awaiting.cancel()
+
+    def await_agent(self, task: asyncio.Task[Any] | None) -> None:
+        """Say which task awaits the agent now, if any; ``cancel`` may interrupt it."""
+        self._awaiting = task
+
+    def absorb_cancel(self) -> bool:
+        """Undo our own cancellation of the task; True when it was ours and nobody else's as well.
+
+        The same bookkeeping as in :func:`asyncio.timeout`.
+        """
+        task = asyncio.current_task()
+        if not self._interrupted or task is None:
+            return False
+        self._interrupted = False
+        return task.uncancel() <= self._cancels_before
