@@ -1,0 +1,36 @@
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from interpose import StartupError
+from interpose_logging.logfile import LogFile
+
+
+def test_lines_are_appended_and_there_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "runs.log"
+    path.write_text("before\n", encoding="ascii")
+    with LogFile.opened(path, "logging") as file:
+        file.write("one")
+        assert path.read_text(encoding="ascii") == "before\none\n"
+
+
+def test_lines_of_several_threads_stay_whole(tmp_path: Path) -> None:
+    path = tmp_path / "runs.log"
+    with LogFile.opened(path, "logging") as file, ThreadPoolExecutor(8) as pool:
+        list(pool.map(file.write, [str(n % 10) * 20_000 for n in range(100)]))
+    lines = path.read_text(encoding="ascii").splitlines()
+    assert len(lines) == 100
+    assert all(line == line[0] * 20_000 for line in lines)
+
+
+def test_a_file_that_cannot_be_opened_is_a_startup_error(tmp_path: Path) -> None:
+    path = tmp_path / "missing" / "runs.log"
+    with pytest.raises(StartupError) as caught, LogFile.opened(path, "audit-log"):
+        pass
+    assert str(caught.value) == (
+        "1 problem at startup\n\n"
+        f"error[log-file]: the log file {path} cannot be opened: No such file or directory\n"
+        "  at [middleware.audit-log] file\n"
+        "  fix: name a file that this user may append to, in a folder that exists"
+    )
