@@ -1,0 +1,52 @@
+"""What ``interpose plugins`` shows: every installed plugin, from its metadata alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from interpose._version import __version__
+from interpose.errors import Problem
+from interpose.startup.discovery import Discovery, PluginEntry
+from interpose.startup.loading import check_range
+
+
+@dataclass(frozen=True, slots=True)
+class ListedPlugin:
+    """A plugin, whether it is active, and the TOML that switches it on.
+
+    ``problem``: what keeps it from being loaded, as far as metadata tells.
+    """
+
+    entry: PluginEntry
+    active: bool
+    toml: str
+    problem: Problem | None = None
+
+
+def listing(
+    discovery: Discovery, active: Iterable[PluginEntry], running: str = __version__
+) -> tuple[ListedPlugin, ...]:
+    """Return every installed plugin, active or not. ``running`` is the version of Interpose."""
+    chosen = frozenset(active)
+    return tuple(
+        ListedPlugin(
+            entry, entry in chosen, activation(entry, discovery), check_range(entry, running)
+        )
+        for entry in discovery.plugins
+    )
+
+
+def activation(entry: PluginEntry, discovery: Discovery) -> str:
+    """Return the TOML that switches a plugin on.
+
+    Metadata does not say what a plugin contains. One that offers capabilities to others is taken
+    for a provider, ``models`` for models, any other for a middleware, as most are.
+    """
+    section = "providers" if entry.offers else "middleware"
+    if entry.id == "models":
+        section = "models"
+    table = f"[{section}.{entry.id}]"
+    if entry.id in discovery.ambiguous:
+        return f'{table}\nuse = "{entry.id}@{entry.distribution.canonical}"'
+    return table
