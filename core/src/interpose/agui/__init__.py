@@ -1,0 +1,45 @@
+"""The rules of an AG-UI stream, as a small pure library: no host, no input or output.
+
+Live streams and recordings take the same way: strip unknown content, expand chunks, verify,
+apply to a transcript, encode::
+
+    stripper, expander, verifier = Stripper(), Expander(), Verifier()
+    transcript = Transcript(run_input.messages, run_input.state)
+    for raw in decoded:
+        event = stripper.admit(raw)
+        if event is None:
+            continue
+        for whole in expander.push(event):
+            verifier.check(whole)
+            transcript.apply(whole)
+    verifier.finish()
+"""
+
+from interpose.agui.audit import violations
+from interpose.agui.capture import RecordedEvent, read_capture, typed
+from interpose.agui.catalogue import EVENT_CLASSES, KNOWN_EVENTS
+from interpose.agui.encoding import encode, to_json
+from interpose.agui.expansion import CHUNKS, Expander
+from interpose.agui.stripping import CheckedInput, Stripped, Stripper, check_input, strip
+from interpose.agui.transcript import Transcript
+from interpose.agui.verify import Verifier
+
+__all__ = [
+    "CHUNKS",
+    "EVENT_CLASSES",
+    "KNOWN_EVENTS",
+    "CheckedInput",
+    "Expander",
+    "RecordedEvent",
+    "Stripped",
+    "Stripper",
+    "Transcript",
+    "Verifier",
+    "check_input",
+    "encode",
+    "read_capture",
+    "strip",
+    "to_json",
+    "typed",
+    "violations",
+]

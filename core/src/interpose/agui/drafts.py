@@ -1,0 +1,112 @@
+"""Messages under construction: copy-on-write, and linear in the length of what is streamed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ag_ui.core import FunctionCall, Message, ToolCall
+
+
+class CallDraft:
+    """A tool call whose arguments may still arrive; ``carrier`` is the message that holds it."""
+
+    __slots__ = ("arguments", "carrier", "encrypted_value", "id", "metadata", "name")
+
+    def __init__(self, carrier: MessageDraft, id_: str, name: str) -> None:
+        self.carrier = carrier
+        self.id = id_
+        self.name = name
+        self.arguments: list[str] = []
+        self.metadata: dict[str, Any] | None = None
+        self.encrypted_value: str | None = None
+
+    @classmethod
+    def of(cls, carrier: MessageDraft, call: ToolCall) -> CallDraft:
+        """Go on from a finished call."""
+        draft = cls(carrier, call.id, call.function.name)
+        draft.arguments.append(call.function.arguments)
+        draft.metadata = call.metadata
+        draft.encrypted_value = call.encrypted_value
+        return draft
+
+    def build(self) -> ToolCall:
+        """Return the call as it is now."""
+        if len(self.arguments) > 1:
+            self.arguments[:] = ["".join(self.arguments)]
+        return ToolCall(
+            id=self.id,
+            type="function",
+            function=FunctionCall(
+                name=self.name, arguments=self.arguments[0] if self.arguments else ""
+            ),
+            metadata=self.metadata,
+            encrypted_value=self.encrypted_value,
+        )
+
+
+class MessageDraft:
+    """A message that more events may change.
+
+    ``seeded``: it came with the input, not from this run. ``position``: its place in the
+    transcript, kept by it. Deltas are kept as a list of parts and
+    joined when somebody reads :attr:`message`, so a long message costs one copy, not one a delta.
+    """
+
+    __slots__ = ("_built", "_parts", "_updates", "calls", "id", "position", "role", "seeded")
+
+    def __init__(self, message: Message, *, seeded: bool = False) -> None:
+        self.seeded = seeded
+        self.position = 0
+        self.replace(message)
+
+    def replace(self, message: Message) -> None:
+        """Start again from another message."""
+        self.id: str = message.id
+        self.role: str = message.role
+        self._built: Message = message
+        self._parts: list[str] | None = None
+        self._updates: dict[str, Any] = {}
+        self.calls = [
+            CallDraft.of(self, call) for call in getattr(message, "tool_calls", None) or ()
+        ]
+
+    @property
+    def message(self) -> Message:
+        """The message as it is now; the same object until something changes."""
+        if self._parts is not None:
+            if len(self._parts) > 1:
+                self._parts[:] = ["".join(self._parts)]
+            self._updates["content"] = self._parts[0]
+        if self._updates:
+            if self._updates.pop("tool_calls", None):
+                self._updates["tool_calls"] = [call.build() for call in self.calls]
+            self._built = self._built.model_copy(update=self._updates)
+            self._updates = {}
+            self._parts = None
+        return self._built
+
+    @property
+    def metadata(self) -> dict[str, Any] | None:
+        """The metadata gathered so far."""
+        pending: dict[str, Any] | None = self._updates.get("metadata", self._built.metadata)
+        return pending
+
+    def append(self, delta: str) -> None:
+        """Add text. Content that is no text, such as parts, is replaced by it."""
+        if self._parts is None:
+            content = getattr(self._built, "content", None)
+            self._parts = [content] if isinstance(content, str) else []
+        self._parts.append(delta)
+
+    def update(self, **fields: Any) -> None:
+        """Set fields of the message."""
+        self._updates.update(fields)
+
+    def add_call(self, call: CallDraft) -> None:
+        """Add a tool call at the end."""
+        self.calls.append(call)
+        self.changed()
+
+    def changed(self) -> None:
+        """Take note that one of the tool calls changed."""
+        self._updates["tool_calls"] = True
