@@ -46,7 +46,7 @@ class Writer:
         return (head.count("\n") + 2 if "\n" in self.text else 1), len(last) + 1
 
     def choose(self, *options: str) -> str:
-        return self.draw(st.sampled_from(options))
+        return str(self.draw(st.sampled_from(options)))
 
     def gap(self) -> None:
         self.text += self.choose("", "", "\n", "# [no] = 'table'\n", "  ")
@@ -147,7 +147,7 @@ def paths(value: Any, path: KeyPath = ()) -> set[KeyPath]:
     return found
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(documents, st.data())
 def test_everything_that_tomllib_finds_is_placed_where_it_was_written(
     document: dict[str, Any], data: st.DataObject

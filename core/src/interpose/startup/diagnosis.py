@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -33,12 +33,13 @@ from interpose.startup.tree import (
 class _Fault:
     """One error of pydantic, with its ``loc`` walked through the tree as far as that goes.
 
-    pydantic puts the names of a union's branches into ``loc``; ``union`` is the path at which the
-    first of them stood, ``path`` goes on below it. ``missing`` is the key that is not there.
+    pydantic puts the names of a union's branches into ``loc``: ``branch`` is the first of them, and
+    ``union`` the path at which it stood. ``missing`` is the key that is not there.
     """
 
     path: KeyPath
     union: KeyPath | None
+    branch: str
     missing: str | None
     type: str
     text: str
@@ -59,17 +60,17 @@ def diagnose(
         key = (fault.path, fault.missing) if fault.union is None else (fault.union, None)
         groups.setdefault(key, []).append(fault)
     for (path, _), faults in groups.items():
-        problem = (
-            _problem(part, tree, faults[0], config)
-            if len(faults) == 1
-            else _fits_none(part, tree, path, faults, config)
-        )
-        yield Problem(
-            problem.code,
-            redact(problem.message, secrets),
-            problem.where,
-            redact(problem.hint, secrets),
-        )
+        # A single branch was chosen by its tag, so its errors are errors of their own.
+        if len({fault.branch for fault in faults}) == 1:
+            problems = [_problem(part, tree, fault, config) for fault in faults]
+        else:
+            problems = [_fits_none(part, tree, path, faults, config)]
+        for problem in problems:
+            yield replace(
+                problem,
+                message=redact(problem.message, secrets),
+                hint=redact(problem.hint, secrets),
+            )
 
 
 def crashed(part: Part, error: Exception, secrets: frozenset[str]) -> Problem:
@@ -88,6 +89,7 @@ def _walk(tree: Table, loc: Sequence[str | int], kind: str, text: str) -> _Fault
     node: Node = tree
     path: KeyPath = ()
     union: KeyPath | None = None
+    branch = ""
     missing: str | None = None
     for index, step in enumerate(loc):
         below = child(node, step)
@@ -96,8 +98,8 @@ def _walk(tree: Table, loc: Sequence[str | int], kind: str, text: str) -> _Fault
         elif kind == "missing" and index == len(loc) - 1:
             missing = str(step)
         elif union is None:
-            union = path
-    return _Fault(path, union, missing, kind, _sentence(text))
+            union, branch = path, str(step)
+    return _Fault(path, union, branch, missing, kind, _sentence(text))
 
 
 def _sentence(text: str) -> str:
@@ -134,17 +136,21 @@ def _fits_none(
 ) -> Problem:
     """Report one value that was tried as each branch of a union."""
     node, _ = descend(tree, path)
-    lines = dict.fromkeys(
-        (f"{shown(fault.path[len(path) :])}: " if fault.path != path else "")
-        + (f'"{fault.missing}" is missing.' if fault.missing else fault.text)
-        for fault in faults
-    )
+    lines = dict.fromkeys(_line(fault, fault.path[len(path) :]) for fault in faults)
     return Problem(
         "invalid-setting",
         "\n".join([f"{shown(_home(part, path, config))} fits none of its forms:", *lines]),
         _where(node),
-        _remedy(part, _Fault(path, None, None, "union", ""), node),
+        _remedy(part, replace(faults[0], path=path, type="union"), node),
     )
+
+
+def _line(fault: _Fault, below: KeyPath) -> str:
+    if fault.missing is not None:
+        return f'"{shown((*below, fault.missing))}" is missing.'
+    if fault.type == "extra_forbidden":
+        return f'there is no "{shown(below)}".'
+    return f"{shown(below)}: {fault.text}" if below else fault.text
 
 
 def _missing(part: Part, tree: Table, fault: _Fault) -> Problem:
@@ -179,10 +185,10 @@ def _unknown(part: Part, tree: Table, fault: _Fault, config: Table) -> Problem:
             _where(node),
             f"Did you mean {variable_name((*table, meant))}?" if meant else _choices(names),
         )
-    if meant:
-        hint = f'Did you mean "{meant}"?'
-    elif not parent and part.path[0] == "middleware" and key in LAYER_KEYS:
+    if not parent and part.path[0] == "middleware" and key in LAYER_KEYS:
         hint = f"The host's options stand in a sub-table: layer = {{ {key} = ... }}."
+    elif meant:
+        hint = f'Did you mean "{meant}"?'
     elif not parent and part.path[0] == "middleware" and isinstance(node, Table):
         hint = nested_layer(str(part.path[1]), key, config)
     else:
@@ -214,7 +220,8 @@ def _remedy(part: Part, fault: _Fault, node: Node) -> str:
         return f"Quote a value that is text: {source.removeprefix('--set ')}='\"...\"'."
     if info is None:
         return "Correct the value."
-    wanted = f"{fault.path[-1]} takes {_type_name(info.annotation)}"
+    name = next(step for step in reversed(fault.path) if isinstance(step, str))
+    wanted = f"{name} takes {_type_name(info.annotation)}"
     return f"{wanted}: {info.description}" if info.description else f"{wanted}."
 
 

@@ -25,11 +25,15 @@ EMPTY = Table({}, NOWHERE)
 
 
 def merge(trees: Iterable[Node]) -> Node:
-    """Merge trees, the weakest first. A table keeps the origin of its first mention."""
+    """Merge trees, the weakest first. A table keeps the origin of its first mention.
+
+    An ``$append`` that met no list stays one, for the list that may come below it later;
+    :func:`settle` ends that.
+    """
     merged: Node = EMPTY
     for tree in trees:
         merged = _over(merged, tree)
-    return _settled(merged)
+    return merged
 
 
 def _over(weak: Node, strong: Node) -> Node:
@@ -47,13 +51,13 @@ def _over(weak: Node, strong: Node) -> Node:
     return strong
 
 
-def _settled(node: Node) -> Node:
-    """Let an ``$append`` that found no list to extend be the whole list."""
+def settle(node: Node) -> Node:
+    """Let each ``$append`` that found no list to extend be the whole list."""
     match node:
         case Table():
-            return Table({k: _settled(v) for k, v in node.entries.items()}, node.origin)
+            return Table({k: settle(v) for k, v in node.entries.items()}, node.origin)
         case Array():
-            return Array(tuple(_settled(item) for item in node.items), node.origin)
+            return Array(tuple(settle(item) for item in node.items), node.origin)
         case _:
             return node
 
