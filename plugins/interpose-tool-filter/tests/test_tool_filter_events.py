@@ -290,6 +290,25 @@ def test_a_call_of_an_earlier_turn_is_known_from_the_input() -> None:
     assert allowed == [begin, result("c2")]
 
 
+def test_a_result_of_an_unknown_call_is_hidden_by_allow_and_shown_by_deny() -> None:
+    assert through([result("c9")], allow=["search"]) == []
+    assert through([result("c9")], deny=["secret-tool"]) == [result("c9")]
+
+
+def test_an_encrypted_value_of_a_result_in_the_history_is_dropped() -> None:
+    snapshot = MessagesSnapshotEvent(
+        messages=[said("a1", "text", call("c1", "secret-tool")), answered("t1", "c1")]
+    )
+    value = ReasoningEncryptedValueEvent(subtype="message", entity_id="t1", encrypted_value="e")
+    assert through([snapshot, value]) == [MessagesSnapshotEvent(messages=[said("a1", "text")])]
+
+
+def test_an_encrypted_value_is_shown_when_a_visible_result_took_over_the_message_id() -> None:
+    value = ReasoningEncryptedValueEvent(subtype="message", entity_id="result", encrypted_value="e")
+    events = [*whole("c1", "secret-tool"), *whole("c2", "search"), value]
+    assert through(events)[-1] is value
+
+
 # Raw forms -----------------------------------------------------------------------------------
 def test_raw_events_pass_by_default() -> None:
     events = [

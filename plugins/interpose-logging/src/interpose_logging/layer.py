@@ -48,7 +48,8 @@ class Logging(Middleware[LoggingSettings, LogFile | None]):
         """
         self.tally = Tally()
         self.about_run = of_run(ctx)
-        self.log: Logger = ctx.log
+        # Lazy: a line is made only if some handler takes its level.
+        self.log: Logger = ctx.log.opt(lazy=True)
         content = self.settings.content
         self._write(ctx, "run-started", self.settings.level, lambda: of_start(ctx, content=content))
 
@@ -79,9 +80,9 @@ class Logging(Middleware[LoggingSettings, LogFile | None]):
             return as_text(kind, record)
 
         if self.shared is None:
-            # Lazy: the line is made only if a handler takes its level. As an argument, because
-            # the first one is a template, in which a brace of a client's id would be a field.
-            self.log.opt(lazy=True).log(level, "{}", line)
+            # As an argument, because the message itself is a template, in which a brace of a
+            # client's id would be a field.
+            self.log.log(level, "{}", line)
         elif self.settings.format == "json":
             self.shared.write(line())
         else:

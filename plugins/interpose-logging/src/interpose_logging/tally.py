@@ -21,18 +21,15 @@ TOKENS: Final = (
 class Tally:
     """Counts of one run."""
 
-    __slots__ = ("types", "usage")
+    __slots__ = ("events", "types", "usage")
 
     def __init__(self) -> None:
+        self.events = 0
+        """How many events there were."""
         self.types: Counter[str] = Counter()
         """Events by type, in the order in which the types first came."""
         self.usage: Counter[str] = Counter()
         """Tokens by kind, over all models; only kinds that were reported."""
-
-    @property
-    def events(self) -> int:
-        """How many events there were."""
-        return self.types.total()
 
     @property
     def tool_calls(self) -> int:
@@ -41,6 +38,7 @@ class Tally:
 
     def add_event(self, event: BaseEvent) -> None:
         """Count an event."""
+        self.events += 1
         self.types[event.type.value] += 1
 
     def add_usage(self, usage: TokenUsage) -> None:
