@@ -101,6 +101,13 @@ def import_object(use: ObjectUse, place: str = "") -> object | Problem:
                 (*where, str(getattr(module, "__file__", None) or use.module)),
                 f"Did you mean {near!r}?" if near else "Define it there, or correct the name.",
             )
+        except Exception as error:  # noqa: BLE001 - a module's __getattr__ may raise anything
+            return Problem(
+                "failed-import",
+                f"{use} cannot be imported: {cause(error)}.",
+                (*where, *_raised_at(error)),
+                f"Correct {use.module}.",
+            )
         walked = f"{walked}.{name}"
     return value
 
