@@ -308,6 +308,18 @@ def test_a_variable_that_is_no_setting_is_an_error(name: str, tmp_path: Path) ->
     assert read(tmp_path, text, environ={name: "1"})[1] == UNKNOWN[name]
 
 
+def test_two_variables_for_one_setting_are_an_error(tmp_path: Path) -> None:
+    environ = {"INTERPOSE__AGENT__USE": "a", "INTERPOSE__AGENTS__DEFAULT__USE": "b"}
+    assert (
+        read(tmp_path, "[agent]\n", environ=environ)[1]
+        == """\
+error[ambiguous-variable]: INTERPOSE__AGENTS__DEFAULT__USE and INTERPOSE__AGENT__USE set the same setting.
+  at INTERPOSE__AGENTS__DEFAULT__USE
+  at INTERPOSE__AGENT__USE
+  fix: Keep one of the two."""
+    )
+
+
 def test_a_variable_of_the_wrong_type_is_named(tmp_path: Path) -> None:
     assert (
         read(tmp_path, "[server]\nport = 1\n", environ={"INTERPOSE__SERVER__PORT": "http"})[1]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import types
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,7 @@ class Composition:
     ``settings`` has the parts that are valid; ``trees`` has all, with references looked up.
     """
 
-    settings: Mapping[KeyPath, BaseModel]
+    settings: Mapping[KeyPath, BaseModel] = field(repr=False)
     trees: Mapping[KeyPath, Table]
     problems: tuple[Problem, ...]
 
@@ -241,7 +241,7 @@ def _validate(
     except ValidationError as error:
         return list(diagnose(part, tree, error, secrets, config))
     except Exception as error:  # noqa: BLE001 - a plugin's validator may raise anything
-        return [crashed(part, error, secrets)]
+        return [crashed(part, tree, error, secrets)]
     return validated if is_resolved(tree) else []
 
 

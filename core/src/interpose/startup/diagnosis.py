@@ -73,14 +73,14 @@ def diagnose(
             )
 
 
-def crashed(part: Part, error: Exception, secrets: frozenset[str]) -> Problem:
+def crashed(part: Part, tree: Table, error: Exception, secrets: frozenset[str]) -> Problem:
     """Report a validator that raised what a validator must not raise."""
     text = f"{shown(part.path)}: {part.model.__qualname__} failed with {type(error).__name__}"
     detail = str(error)
     return Problem(
         "settings-crashed",
         redact(f"{text}: {detail}." if detail else f"{text}.", secrets),
-        (),
+        _where(tree),
         "This is a defect of the plugin: its validators may raise only ValueError.",
     )
 

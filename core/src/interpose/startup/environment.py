@@ -49,17 +49,29 @@ def read_variables(
 ) -> tuple[tuple[Variable, ...], tuple[Problem, ...]]:
     """Find the table of each variable among those that ``config`` names."""
     tables = {variable_name(path): path for path in _tables(config)}
-    variables: list[Variable] = []
+    variables: dict[KeyPath, Variable] = {}
     problems: list[Problem] = []
     for name in sorted(environ):
         if not name.upper().startswith(PREFIX):
             continue
         read = _read(name, environ[name], tables)
-        if isinstance(read, Variable):
-            variables.append(read)
-        else:
+        if isinstance(read, Problem):
             problems.append(read)
-    return tuple(variables), tuple(problems)
+            continue
+        other = variables.setdefault((*read.table, *read.keys), read)
+        if other is not read:
+            problems.append(_twice(other, read))
+    return tuple(variables.values()), tuple(problems)
+
+
+def _twice(one: Variable, other: Variable) -> Problem:
+    """Report two spellings of one name: ``AGENT`` and ``AGENTS__DEFAULT``, or another case."""
+    return Problem(
+        "ambiguous-variable",
+        f"{one.name} and {other.name} set the same setting.",
+        (one.name, other.name),
+        "Keep one of the two.",
+    )
 
 
 def _read(name: str, text: str, tables: Mapping[str, KeyPath]) -> Variable | Problem:
