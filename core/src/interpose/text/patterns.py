@@ -1,0 +1,195 @@
+"""PatternTransform: replace what regular expressions match, across chunks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+
+from interpose.authoring import S
+from interpose.errors import DeadlineExceeded, UsageError
+from interpose.text.lanes import Edit, Scan
+from interpose.text.transform import TextTransform
+
+if TYPE_CHECKING:
+    from interpose.context import LifespanContext
+
+_BEYOND: Final = "\uffff"
+"""No character (Unicode noncharacters). A pattern that goes on with it can match at most up to the
+end of a text: then, and only then, more text could change what the pattern makes of it."""
+_NOT_BEYOND: Final = "\ufffe"
+_NOT_FOLLOWED: Final = ("\\G", "\\K", "(?R)", "(?0)")
+_INLINE_FLAGS: Final = re.compile(r"\(\?[a-zA-Z0-9]*[)-]|\(\?\||\(\*")
+"""Flags for the rest of a pattern, branch reset, and verbs such as ``(*PRUNE)``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A named regular expression, compiled twice: to match, and to see what could still match."""
+
+    name: str
+    match: Any = field(repr=False)  # a pattern may be made of secrets
+    beyond: Any = field(repr=False)
+
+    @classmethod
+    def compile(cls, name: str, pattern: str) -> Self:
+        r"""Compile ``pattern`` with the ``regex`` package.
+
+        Raises :class:`UsageError`, naming the pattern and not quoting it, if it is invalid,
+        matches the empty text, or uses what cannot be followed across chunks: reverse search
+        (``(?r)``), ``\G``, ``\K``, and recursion into the whole pattern (``(?R)``).
+        """
+        regex = _regex()
+        try:
+            match = regex.compile(pattern)
+            end = "\n" if match.flags & regex.VERBOSE else ""  # ends a comment
+            beyond = regex.compile(f"(?:{pattern}{end}){_BEYOND}")
+        except regex.error as error:
+            raise UsageError(
+                f"the pattern {name!r} is no valid regular expression: {error.msg}"
+                + (f" at position {error.pos}" if error.pos is not None else "")
+            ) from None
+        if match.flags & regex.REVERSE or any(sign in pattern for sign in _NOT_FOLLOWED):
+            raise UsageError(
+                f"the pattern {name!r} uses (?r), \\G, \\K, (?R) or (?0), which cannot be followed "
+                f"across chunks",
+                hint="a look-behind does what \\K does",
+            )
+        if match.match("") is not None:
+            raise UsageError(
+                f"the pattern {name!r} matches the empty text",
+                hint="make at least one character of it mandatory",
+            )
+        return cls(name, match, beyond)
+
+
+class PatternSet:
+    """Patterns that are looked for together. Immutable: one serves many runs."""
+
+    __slots__ = ("_beyond", "_match", "_newline", "patterns")
+
+    def __init__(self, rules: Iterable[tuple[str, str]]) -> None:
+        self.patterns: tuple[Pattern, ...] = tuple(Pattern.compile(*rule) for rule in rules)
+        # Most text holds nothing, and one search over all patterns says so. Groups are counted and
+        # named, so patterns that have groups cannot be joined; inline flags would leak.
+        simple = [p.match.pattern for p in self.patterns if _can_be_joined(p.match.pattern, p)]
+        rest = [p for p in self.patterns if not _can_be_joined(p.match.pattern, p)]
+        joined = [Pattern.compile("all", "|".join(f"(?:{p})" for p in simple))] if simple else []
+        self._match: tuple[Any, ...] = tuple(p.match for p in (*joined, *rest))
+        self._beyond: tuple[Any, ...] = tuple(p.beyond for p in (*joined, *rest))
+        self._newline = any("$" in p.match.pattern for p in self.patterns)
+
+    def end(self, text: str, start: int, *, final: bool) -> int:
+        """Return up to where ``text`` can be judged.
+
+        ``$`` also matches before a line feed that ends a text, and that is not known yet.
+        """
+        return max(start, len(text.rstrip("\n") if self._newline and not final else text))
+
+    def undecided(self, text: str, start: int, end: int, timeout: float) -> int:
+        """Return where the first match begins that more text could bring about or change."""
+        seen = text.replace(_BEYOND, _NOT_BEYOND) if _BEYOND in text else text
+        found = (p.search(seen, start, end, partial=True, timeout=timeout) for p in self._beyond)
+        return min((match.start() for match in found if match), default=end)
+
+    def any(self, text: str, start: int, end: int, timeout: float) -> bool:
+        """Tell whether any pattern matches."""
+        return any(p.search(text, start, end, timeout=timeout) for p in self._match)
+
+    def __repr__(self) -> str:
+        return f"<PatternSet {', '.join(pattern.name for pattern in self.patterns)}>"
+
+
+class PatternTransform(TextTransform[S, PatternSet]):
+    r"""Base of a middleware that replaces what patterns match.
+
+    Patterns are in the syntax of the ``regex`` package, which has to be installed: it can tell
+    what may still become a match, so that nothing else is held. A match is replaced whole, also
+    one that a later chunk makes longer. Each pattern is looked for by itself, from left to right;
+    what overlaps is replaced together. Look-behinds see at most ``look_behind`` characters.
+
+    Example::
+
+        class Mask(PatternTransform):
+            patterns = (r"[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+",)
+            replacement = "[email]"
+    """
+
+    patterns: ClassVar[tuple[str, ...]] = ()
+    """The patterns, if settings do not matter; else override :meth:`rules`."""
+    replacement: str = "[removed]"
+    """What replaces a match, if it is always the same; else override :meth:`replace`."""
+    timeout: float = 1.0
+    """Seconds that one search may take; then the run fails and nothing leaves unseen."""
+
+    @classmethod
+    def rules(cls, settings: S, /) -> Sequence[tuple[str, str]]:  # noqa: ARG003 - for overrides
+        """Return (name, pattern) pairs; once per layer and distinct settings."""
+        return [(f"patterns[{index}]", pattern) for index, pattern in enumerate(cls.patterns)]
+
+    def replace(self, name: str, text: str, /) -> str | None:  # noqa: ARG002 - for overrides
+        """Return what replaces ``text``, which the pattern ``name`` matched; None: it is no match.
+
+        After None the search goes on at the next character.
+        """
+        return self.replacement
+
+    @classmethod
+    @asynccontextmanager
+    async def lifespan(
+        cls,
+        settings: S,
+        ctx: LifespanContext,  # noqa: ARG003 - the hook's signature
+        /,
+    ) -> AsyncGenerator[PatternSet]:
+        """Compile the patterns."""
+        yield PatternSet(cls.rules(settings))
+
+    def scan(self, text: str, start: int, final: bool, /) -> Scan:  # noqa: FBT001 - the contract
+        """Find all matches that are decided; hold from the first that is not."""
+        try:
+            return self._find(text, start, final=final)
+        except TimeoutError:
+            raise DeadlineExceeded(
+                f"{type(self).__qualname__}: a pattern searched for longer than {self.timeout:g} s",
+                hint="simplify the pattern that backtracks, or raise the timeout",
+            ) from None
+
+    def _find(self, text: str, start: int, *, final: bool) -> Scan:
+        known, timeout = self.shared, self.timeout
+        end = known.end(text, start, final=final)
+        before = len(text) if final else known.undecided(text, start, end, timeout)
+        if start == before or not known.any(text, start, end, timeout):
+            return Scan((), before)
+        edits: list[Edit] = []
+        for pattern in known.patterns:
+            at = start
+            while found := pattern.match.search(text, at, end, timeout=timeout):
+                first, last = found.span()
+                if first >= before:
+                    break
+                if first == last:  # a look-around alone: there is nothing to replace
+                    at = first + 1
+                    continue
+                replacement = self.replace(pattern.name, found[0])
+                at = first + 1 if replacement is None else last
+                if replacement is not None:
+                    edits.append((first, last, replacement))
+        return Scan(edits, before)
+
+
+def _can_be_joined(written: str, pattern: Pattern) -> bool:
+    return pattern.match.groups == 0 and not _INLINE_FLAGS.search(written)
+
+
+def _regex() -> Any:
+    try:
+        return import_module("regex")
+    except ImportError:
+        raise UsageError(
+            "PatternTransform needs the package regex, which is not installed",
+            hint="pip install regex, and declare it as a dependency of the plugin",
+        ) from None
