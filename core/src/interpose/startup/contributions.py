@@ -140,7 +140,7 @@ def _part(entry: PluginEntry, kind: Kind, key: str, value: type[Any]) -> Registe
 
 def refusal(what: str, faults: list[str], where: str, distribution: str | None) -> Problem:
     """Return one problem for all faults of ``what``."""
-    lines = "\n".join(f"- {fault}." for fault in faults)
+    lines = "\n".join(f"- {fault}{'' if fault.endswith('?') else '.'}" for fault in faults)
     hint = (
         f"pip install --upgrade {distribution}, take it out of the config, or correct it if it is "
         f"yours."

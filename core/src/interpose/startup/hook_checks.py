@@ -109,7 +109,8 @@ def _argument_faults(name: str, function: Callable[..., Any]) -> Iterator[str]:
     takes = f"{name} takes " + (", ".join(known) or "no arguments")
     for argument in inspect.signature(function).parameters.values():
         if argument.kind in (argument.VAR_POSITIONAL, argument.VAR_KEYWORD):
-            yield f"{name} has *{argument.name}, which receives nothing; {takes}"
+            stars = "*" if argument.kind is argument.VAR_POSITIONAL else "**"
+            yield f"{name} has {stars}{argument.name}, which receives nothing; {takes}"
         elif argument.name not in known:
             near = nearest(argument.name, known)
             yield f"{name} has no argument {argument.name}; " + (

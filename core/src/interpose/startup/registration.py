@@ -208,7 +208,8 @@ def _missing(
 ) -> Problem:
     has = {known: part.name for (known, key), part in parts.items() if key == use.key}
     names = [part.name for part in parts.values() if part.kind == want.kind]
-    meant = nearest(str(PluginUse(use.plugin, use.key)), names)
+    # The plugin's bare id is no misspelt key of it.
+    meant = nearest(f"{use.plugin}.{use.key}", names) if use.key != use.plugin else None
     if has:
         other = next(iter(has))
         hint = f"It has the {other} of that name: use it in [{SECTIONS[other]}.<id>]."
