@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from interpose._version import __version__
 
 if TYPE_CHECKING:
-    from interpose.agui.encode import encode as encode
+    from interpose.agui.encoding import encode as encode
     from interpose.authoring import Agent as Agent
     from interpose.authoring import AgentFactory as AgentFactory
     from interpose.authoring import CallModel as CallModel
@@ -173,7 +173,7 @@ ModelConfig ModelRequest ResolvedTool Skip ToolCall ToolCallInfo ToolPhaseInfo T
 TransformArgs"""
 
 _HOMES = {
-    "agui.encode": "encode",
+    "agui.encoding": "encode",
     "authoring": _AUTHORING,
     "capability": "CREDENTIALS PRINCIPAL Capability Credentials Principal",
     "context": "AgentContext Clock LifespanContext RunContext",

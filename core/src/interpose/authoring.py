@@ -82,13 +82,13 @@ class Stage(enum.StrEnum):
 class Point(enum.StrEnum):
     """A place where an agent lets the host in."""
 
-    RUN = "run"
-    EVENTS = "events"
-    STEP = "step"
-    MODEL = "model"
-    TOOLS = "tools"
-    INTERRUPTS = "interrupts"
-    HISTORY = "history"
+    RUN = "RUN"
+    EVENTS = "EVENTS"
+    STEP = "STEP"
+    MODEL = "MODEL"
+    TOOLS = "TOOLS"
+    INTERRUPTS = "INTERRUPTS"
+    HISTORY = "HISTORY"
 
 
 S = TypeVar("S", bound=BaseModel, default=NoSettings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from ag_ui.core import BaseEvent, Interrupt, Message, RunAgentInput
@@ -185,6 +186,11 @@ class LifespanContext:
         self._host = host
         self.layer_id = layer_id
         """The id of the layer, provider, agent or model."""
+
+    @property
+    def folder(self) -> Path:
+        """The folder that relative paths in settings mean: the config file's, else the current."""
+        return self._host.folder
 
     @property
     def clock(self) -> Clock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 from ag_ui.core import BaseEvent, Interrupt, Message, RunAgentInput
@@ -73,6 +74,7 @@ class LifespanServices(Protocol):
     """What the host gives a :class:`LifespanContext` to stand on."""
 
     clock: Clock
+    folder: Path
 
     def read(self, part: str, capability: Capability[T], /) -> T: ...
     def find(self, part: str, capability: Capability[T], /) -> T | None: ...

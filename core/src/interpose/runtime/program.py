@@ -35,6 +35,7 @@ class Program:
     clock: Clock
     tasks: HostTasks
     ending_deadline: float
+    max_concurrent: int | None = None
     strict: bool = False
 
     def layer(self, layer_id: str) -> ActiveLayer:

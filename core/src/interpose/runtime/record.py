@@ -10,7 +10,7 @@ from uuid import uuid4
 from ag_ui.core import BaseEvent, Interrupt, Message, RunAgentInput
 
 from interpose.capability import Capability
-from interpose.errors import CapabilityError, MiddlewareError, UsageError
+from interpose.errors import CapabilityError, MiddlewareError, Reject, UsageError
 from interpose.logs import bound
 from interpose.runtime.control import EndRun, Finish, Pause, Stop, Verdict
 from interpose.runtime.failure import Failures
@@ -38,6 +38,7 @@ class RunRecord:
         provided: Mapping[Capability[Any], Any],
         attributes: Mapping[str, Any],
         metadata: Mapping[str, Any],
+        open_runs: set[RunRecord],
     ) -> None:
         self.program = program
         self.run_id = run_input.run_id
@@ -62,11 +63,27 @@ class RunRecord:
         self.deferred: list[Deferred] = []
         self.outbox: list[BaseEvent] = []
         self.setting_up: str | None = None
+        self.closed = asyncio.Event()
+        self._open_runs = open_runs
         self.ended = False
         self._values: dict[Capability[Any], Any] = dict(provided)
         self._awaiting: asyncio.Task[Any] | None = None
         self._cancels_before = 0
         self._interrupted = False
+
+    # Being open ------------------------------------------------------------------------------
+    def open(self) -> None:
+        """Count as one of the host's open runs. Raises :class:`Reject` (503) when it is full."""
+        most = self.program.max_concurrent
+        if most is not None and len(self._open_runs) >= most:
+            raise Reject("busy", "Too many runs at once; try again.", status=503, retry_after=1)
+        self._open_runs.add(self)
+
+    def close(self) -> None:
+        """No longer count as open; every layer has heard of the end."""
+        self.ended = True
+        self._open_runs.discard(self)
+        self.closed.set()
 
     # What layers see -------------------------------------------------------------------------
     @property

@@ -150,6 +150,7 @@ class Run(Generic[Out]):
         source: AsyncGenerator[BaseEvent, None] | None = None
         try:
             try:
+                record.open()
                 pipeline = Pipeline(record, record.program.make_agent())
                 source = pipeline.leaving(0, await pipeline.begin())
             except EndRun:
@@ -214,6 +215,7 @@ class Run(Generic[Out]):
                     f"terminal hooks of run {record.run_id}",
                 )
                 await asyncio.shield(hooks)
+            record.close()
             if record.deferred:
                 program.tasks.spawn(
                     ending.run_deferred(record), f"deferred work of run {record.run_id}"

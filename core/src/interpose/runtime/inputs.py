@@ -1,0 +1,43 @@
+"""From whatever ``host.run`` is called with to a ``RunAgentInput``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+from uuid import uuid4
+
+from ag_ui.core import Message, RunAgentInput, UserMessage
+from pydantic import BaseModel
+
+from interpose.agui import check_input
+from interpose.errors import InputError, UsageError
+
+Asked: TypeAlias = "str | Sequence[Message] | RunAgentInput | Mapping[str, Any]"
+"""A question, the messages of a conversation, or a whole input (model, or decoded JSON)."""
+
+
+def to_input(asked: Asked, thread_id: str | None) -> tuple[RunAgentInput, tuple[str, ...]]:
+    """Return the input of a run, and warnings about what was unknown in it.
+
+    Raises :class:`InputError` listing each wrong field by path, without values.
+    """
+    if isinstance(asked, RunAgentInput | Mapping):
+        if thread_id is not None:
+            raise UsageError(
+                "thread_id was given beside an input that has its own",
+                hint="leave it out, or pass only the messages",
+            )
+        return check_input(asked)
+    if isinstance(asked, str):
+        messages: list[Any] = [UserMessage(id=str(uuid4()), content=asked)]
+    elif isinstance(asked, Sequence) and all(isinstance(item, BaseModel) for item in asked):
+        messages = list(asked)
+    else:
+        raise InputError(
+            f"A run cannot start from a {type(asked).__name__}.",
+            hint="Pass a string, a list of AG-UI messages, or a RunAgentInput.",
+        )
+    return (
+        RunAgentInput(thread_id=thread_id or str(uuid4()), run_id=str(uuid4()), messages=messages),
+        (),
+    )

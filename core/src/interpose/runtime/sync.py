@@ -1,0 +1,121 @@
+"""A host for threads: one background loop that owns the lifespans and drives the runs."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from ag_ui.core import BaseEvent
+
+from interpose.errors import UsageError
+from interpose.runtime.inputs import Asked
+from interpose.runtime.run import Run, RunResult
+
+if TYPE_CHECKING:
+    from interpose.host import Host
+
+T = TypeVar("T")
+
+
+class SyncRun:
+    """A run for a thread: iterate over its events, or ask for its :meth:`result`."""
+
+    def __init__(self, host: SyncHost, run: Run) -> None:
+        self._host = host
+        self._run = run
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run."""
+        return self._run.run_id
+
+    def __iter__(self) -> Iterator[BaseEvent]:
+        stream = aiter(self._run)
+        try:
+            while True:
+                event = self._host.call(_next(stream))
+                if event is None:
+                    return
+                yield event
+        finally:
+            self._host.call(self._run.aclose())
+
+    def result(self) -> RunResult:
+        """Return what the run came to; it is run to its end if that has not happened."""
+        return self._host.call(_result(self._run))
+
+    def cancel(self, reason: str = "cancelled") -> None:
+        """End the run with the cancelled outcome; from any thread."""
+        self._host.soon(self._run.cancel, reason)
+
+
+class SyncHost:
+    """A host in a thread of its own. Any number of threads may run agents through it at once."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        if self._loop is not None:
+            raise UsageError("this host has been entered already", hint="make another Host")
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="interpose host", daemon=True
+        )
+        self._thread.start()
+        try:
+            self.call(self._host.__aenter__())
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            self.call(self._host.__aexit__(None, None, None))
+        finally:
+            self._end()
+
+    def run(self, asked: Asked, **options: Any) -> SyncRun:
+        """Return a run; the arguments are those of :meth:`Host.run`."""
+        return SyncRun(self, self._host.run(asked, **options))
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do ``work`` on the host's loop and wait for it."""
+        if self._loop is None:
+            work.close()
+            raise UsageError("this host has not been entered", hint="use `with host.sync() as h:`")
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def soon(self, function: Any, *args: Any) -> None:
+        """Call ``function`` on the host's loop, without waiting."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(function, *args)
+
+    def _end(self) -> None:
+        loop, thread = self._loop, self._thread
+        self._loop = self._thread = None
+        if loop is None or thread is None:
+            return
+        asyncio.run_coroutine_threadsafe(loop.shutdown_asyncgens(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+async def _next(stream: Any) -> BaseEvent | None:
+    return await anext(stream, None)
+
+
+async def _result(run: Run) -> RunResult:
+    return await run

@@ -1,0 +1,538 @@
+"""Startup as a whole: from what the caller gave to plans, with every problem at once.
+
+Each phase works on what the phases before it could make out, so that one broken plugin or value
+hides nothing else. Nothing is started here: no lifespan, no agent, no task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from interpose.authoring import Declaration, Layer, Middleware
+from interpose.capability import Capability
+from interpose.errors import Problem, StartupError
+from interpose.plan import LifespanStep, Plan, SettingOrigin
+from interpose.startup.adapting import AgentSource
+from interpose.startup.candidates import AgentCandidate, Candidate, Choice, State
+from interpose.startup.composition import Composition, compose
+from interpose.startup.configuration import Configuration, gather
+from interpose.startup.contributions import RegisteredPart
+from interpose.startup.discovery import Discovery, discover
+from interpose.startup.facts import (
+    agent_candidate,
+    layer_candidate,
+    offers,
+    origins,
+    part_candidate,
+    refs,
+)
+from interpose.startup.files import Source, read_files
+from interpose.startup.hostconfig import (
+    HostConfig,
+    LayerConfig,
+    Named,
+    UseConfig,
+    settings_parts,
+)
+from interpose.startup.hostreading import read_host
+from interpose.startup.inspection import MiddlewareFacts, inspect_middleware, settings_class
+from interpose.startup.lifecycle import call_plan_resolved
+from interpose.startup.loading import cause
+from interpose.startup.overrides import from_mapping, from_options
+from interpose.startup.part import Part
+from interpose.startup.planning import Configured, Planned, plan_agents
+from interpose.startup.registration import Catalogue, build_catalogue, in_house
+from interpose.startup.secrecy import known_secrets, redact
+from interpose.startup.tree import KeyPath
+from interpose.startup.uses import ObjectUse, Wanted, parse_use
+
+IN_CODE = "Host(layers=...)"
+_UNBOUND = "host.wrap(...)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What a host is made from.
+
+    ``files``: names of the files, the base first; ``folder``: what relative names mean.
+    ``agents``: agents given in code. ``discover``: how to find installed plugins; called only
+    when something names one. ``assume_application``: ``[capabilities] x = "application"`` counts
+    as the application's promise (for ``check``, which runs without it).
+    """
+
+    folder: Path
+    files: Sequence[str] = ()
+    environ: Mapping[str, str] = field(default_factory=dict, repr=False)
+    overrides: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    options: Sequence[str] = field(default=(), repr=False)
+    layers: Sequence[Layer] = ()
+    agents: Mapping[str, object] = field(default_factory=dict)
+    provide: Mapping[Capability[Any], Any] = field(default_factory=dict, repr=False)
+    provides: Sequence[Capability[Any]] = ()
+    assume_application: bool = False
+    discover: Callable[[], Discovery] = discover
+    built_in: Sequence[RegisteredPart] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedLayer:
+    """A layer as one agent has it; ``key`` is the path of its settings."""
+
+    config: LayerConfig
+    part: RegisteredPart
+    facts: MiddlewareFacts
+    settings: BaseModel
+    declaration: Declaration
+    key: KeyPath
+
+    @property
+    def cls(self) -> type[Middleware[Any, Any]]:
+        """The middleware's class."""
+        return self.facts.cls
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedPart:
+    """An agent, a provider or a model with its settings."""
+
+    config: UseConfig
+    part: RegisteredPart
+    settings: BaseModel
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A host that could start. ``layers`` by agent and layer id; other parts by their path."""
+
+    config: HostConfig
+    configuration: Configuration = field(repr=False)
+    composition: Composition = field(repr=False)
+    catalogue: Catalogue = field(repr=False)
+    configured: Configured = field(repr=False)
+    layers: Mapping[tuple[str, str], PreparedLayer] = field(repr=False)
+    parts: Mapping[KeyPath, PreparedPart] = field(repr=False)
+    plans: Mapping[str, Plan] = field(repr=False)
+    lifespan_order: tuple[LifespanStep, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+
+    def scrub(self, text: str) -> str:
+        """Take the secrets of all settings out of somebody else's message."""
+        secrets: set[str] = set()
+        for path, tree in self.composition.trees.items():
+            settings = self.composition.settings.get(path)
+            if settings is not None:
+                secrets |= known_secrets(type(settings), tree)
+        return redact(text, secrets)
+
+
+def prepare(given: Given) -> Prepared:
+    """Go through all phases of startup. Raises :class:`StartupError` with every problem."""
+    sources, problems = read_files(given.files, folder=given.folder)
+    if problems:
+        # Without one of the files, nothing that the others say can be judged.
+        raise StartupError(problems)
+    return _Preparation(given, sources).run()
+
+
+class _Preparation:
+    """The phases in order. Each adds to ``problems`` and goes on with what is left."""
+
+    def __init__(self, given: Given, sources: Sequence[Source]) -> None:
+        self.given = given
+        self.problems: list[Problem] = []
+        self.in_code = self._layers_in_code()
+        self.configuration = self._gather(sources)
+        self.config = self._read_host()
+        self.agent_configs = self._agent_configs()
+
+    def run(self) -> Prepared:
+        self._check_application()
+        catalogue = self._catalogue()
+        parts = self._resolve(catalogue)
+        composition = self._compose(parts)
+        layers = self._declare(parts, composition)
+        configured = self._configured(parts, composition, layers, catalogue)
+        planned = self._plan(configured, catalogue)
+        problems = tuple(dict.fromkeys(self.problems))
+        if any(problem.severity == "error" for problem in problems):
+            raise StartupError(problems)
+        return Prepared(
+            config=self.config,
+            configuration=self.configuration,
+            composition=composition,
+            catalogue=catalogue,
+            configured=configured,
+            layers=layers,
+            parts={
+                config.path: PreparedPart(
+                    config,
+                    parts[config.path],
+                    self._settings(composition, config.path, parts[config.path]),
+                )
+                for config in self._uses()
+                if config.path in parts
+            },
+            plans=planned.plans,
+            lifespan_order=planned.lifespan_order,
+            warnings=problems,
+        )
+
+    # What is said ----------------------------------------------------------------------------
+    def _layers_in_code(self) -> dict[str, Layer]:
+        found: dict[str, Layer] = {}
+        for layer in self.given.layers:
+            if layer.id in found:
+                self.problems.append(
+                    Problem(
+                        "duplicate-layer",
+                        f'Two layers given in code have the id "{layer.id}".',
+                        (IN_CODE,),
+                        'Give one of them another: Layer(..., id="...").',
+                    )
+                )
+            found[layer.id] = layer
+        return found
+
+    def _gather(self, sources: Sequence[Source]) -> Configuration:
+        given = self.given
+        options, bad_options = from_options(given.options, folder=given.folder)
+        self.problems += bad_options
+        code = {"middleware": {layer.id: _table(layer) for layer in self.in_code.values()}}
+        overrides = [from_mapping(given.overrides, name="Host(overrides=...)", folder=given.folder)]
+        configuration, problems = gather(
+            [*sources, from_mapping(code, name=IN_CODE, folder=given.folder)]
+            if self.in_code
+            else sources,
+            [*overrides, *options] if given.overrides else options,
+            environ=given.environ,
+        )
+        self.problems += problems
+        return configuration
+
+    def _read_host(self) -> HostConfig:
+        config, problems = read_host(self.configuration, agents=tuple(self.given.agents))
+        self.problems += problems
+        return config
+
+    def _agent_configs(self) -> tuple[UseConfig, ...]:
+        configured = [a for a in self.config.agents if a.id not in self.given.agents]
+        in_code = [
+            UseConfig("agents", agent, Named(f"Host(agents={agent})", ""), "Host(agent=...)")
+            for agent in self.given.agents
+        ]
+        found = (*configured, *in_code)
+        return found or (UseConfig("agents", "default", Named(_UNBOUND, ""), ""),)
+
+    def _uses(self) -> tuple[UseConfig, ...]:
+        return (*self.agent_configs, *self.config.providers, *self.config.models)
+
+    def _check_application(self) -> None:
+        for capability, value in self.given.provide.items():
+            missing = capability.missing_members(value)
+            if capability.scope == "run":
+                self._problem(
+                    "application",
+                    f"The capability {capability.name} belongs to a run, but Host(provide=...) "
+                    f"gives it to the whole host.",
+                    "Promise it with Host(provides=[...]), and give it to each run: "
+                    "host.run(..., provide={...}).",
+                )
+            elif missing:
+                self._problem(
+                    "application",
+                    f"Host(provide=...) gives {capability.name} a {type(value).__name__} that lacks "
+                    f"{', '.join(missing)}.",
+                    "Give it a value with these members.",
+                )
+        for capability in self.given.provides:
+            if capability.scope == "host" and capability not in self.given.provide:
+                self._problem(
+                    "application",
+                    f"Host(provides=...) promises {capability.name}, which belongs to the host.",
+                    "Give its value: Host(provide={...}).",
+                )
+
+    def _problem(self, code: str, message: str, hint: str) -> None:
+        self.problems.append(Problem(code, message, ("Host(...)",), hint))
+
+    # What is loaded --------------------------------------------------------------------------
+    def _wanted(self) -> list[Wanted]:
+        wanted = [
+            Wanted(layer.use.name, "middleware", layer.use.place or layer.place, layer.required)
+            for layer in self.config.layers
+            if layer.id not in self.in_code and self._is_on(layer)
+        ]
+        kinds = {"agents": "agent", "providers": "provider", "models": "model"}
+        wanted += [
+            Wanted(use.use.name, kinds[use.section], use.use.place or use.place)  # type: ignore[arg-type]
+            for use in self._uses()
+            if use.id not in self.given.agents or use.section != "agents"
+            if use.use.name != _UNBOUND
+        ]
+        wanted += [Wanted(named.name, None, named.place) for named in self.config.plugins]
+        return wanted
+
+    def _is_on(self, layer: LayerConfig) -> bool:
+        return any(layer.is_on(agent.id) for agent in self.agent_configs)
+
+    def _catalogue(self) -> Catalogue:
+        wanted = self._wanted()
+        own = {(part.kind, part.name) for part in self.given.built_in}
+        installed = any(
+            not isinstance(parse_use(want.use), ObjectUse) and (want.kind, want.use) not in own
+            for want in wanted
+        )
+        discovery = self.given.discover() if installed else Discovery(())
+        catalogue = build_catalogue(discovery, wanted, built_in=self.given.built_in)
+        self.problems += catalogue.problems
+        return catalogue
+
+    def _resolve(self, catalogue: Catalogue) -> dict[KeyPath, RegisteredPart]:
+        """Find the class behind each table that is on."""
+        parts: dict[KeyPath, RegisteredPart] = {}
+        for layer in self.config.layers:
+            in_code = self.in_code.get(layer.id)
+            if not self._is_on(layer):
+                continue
+            if in_code is not None:
+                found = in_house(in_code.use, "middleware", _described(in_code.use), IN_CODE)
+            else:
+                found = catalogue.resolve(
+                    layer.use.name,
+                    "middleware",
+                    layer.use.place or layer.place,
+                    required=layer.required,
+                )
+            self._keep(parts, layer.path, found)
+        kinds = {"agents": "agent", "providers": "provider", "models": "model"}
+        for use in self._uses():
+            if use.section == "agents" and use.id in self.given.agents:
+                agent = self.given.agents[use.id]
+                found = in_house(agent, "agent", _described(agent), "Host(agent=...)")
+            elif use.use.name == _UNBOUND:
+                source = AgentSource(make=_unbound, scope="run")
+                found = RegisteredPart("agent", _UNBOUND, _UNBOUND, source)
+            else:
+                found = catalogue.resolve(
+                    use.use.name,
+                    kinds[use.section],  # type: ignore[arg-type]
+                    use.use.place or use.place,
+                )
+            self._keep(parts, use.path, found)
+        return parts
+
+    def _keep(
+        self,
+        parts: dict[KeyPath, RegisteredPart],
+        path: KeyPath,
+        found: RegisteredPart | Problem,
+    ) -> None:
+        if isinstance(found, Problem):
+            self.problems.append(found)
+        else:
+            parts[path] = found
+
+    # What it is set to -----------------------------------------------------------------------
+    def _compose(self, parts: Mapping[KeyPath, RegisteredPart]) -> Composition:
+        models = {
+            layer.id: settings_class(parts[layer.path].target)
+            for layer in self.config.layers
+            if layer.path in parts
+        }
+        agents = [agent.id for agent in self.agent_configs]
+        wanted = [
+            self._with_given(part, parts) for part in settings_parts(self.config, agents, models)
+        ]
+        wanted += [
+            Part(use.path, _settings_model(parts[use.path]), title=parts[use.path].name)
+            for use in self._uses()
+            if use.path in parts and not (use.section == "agents" and use.id in self.given.agents)
+        ]
+        composition = compose(wanted, self.configuration)
+        self.problems += composition.problems
+        return composition
+
+    def _with_given(self, part: Part, parts: Mapping[KeyPath, RegisteredPart]) -> Part:
+        layer = str(part.path[-1])
+        in_code = self.in_code.get(layer)
+        settings = None if in_code is None else in_code.settings
+        title = parts["middleware", layer].name
+        if not isinstance(settings, BaseModel):
+            return replace(part, title=title)
+        return replace(part, title=title, given=settings)
+
+    @staticmethod
+    def _settings(composition: Composition, path: KeyPath, part: RegisteredPart) -> BaseModel:
+        found = composition.settings.get(path)
+        return _settings_model(part)() if found is None else found
+
+    def _declare(
+        self, parts: Mapping[KeyPath, RegisteredPart], composition: Composition
+    ) -> dict[tuple[str, str], PreparedLayer]:
+        layers: dict[tuple[str, str], PreparedLayer] = {}
+        for agent in self.agent_configs:
+            for config in self.config.layers:
+                part = parts.get(config.path)
+                key = config.settings_path(agent.id)
+                settings = composition.settings.get(key)
+                if part is None or settings is None or not config.is_on(agent.id):
+                    continue
+                declaration = self._declaration(config, part, settings)
+                if declaration is not None:
+                    facts = inspect_middleware(part.target)
+                    layers[agent.id, config.id] = PreparedLayer(
+                        config, part, facts, settings, declaration, key
+                    )
+        return layers
+
+    def _declaration(
+        self, config: LayerConfig, part: RegisteredPart, settings: BaseModel
+    ) -> Declaration | None:
+        try:
+            declared = part.target.declare(settings)
+        except Exception as error:  # noqa: BLE001 - a plugin may raise anything
+            said = f"declare of {part.name} failed: {cause(error)}"
+        else:
+            if isinstance(declared, Declaration):
+                return declared
+            said = f"declare of {part.name} returned a {type(declared).__name__}"
+        where = tuple(filter(None, (config.place, part.distribution)))
+        hint = "It must return a Declaration for any valid settings; tell its authors."
+        self.problems.append(Problem("failed-declare", f"{said}.", where, hint))
+        return None
+
+    # What comes of it ------------------------------------------------------------------------
+    def _configured(
+        self,
+        parts: Mapping[KeyPath, RegisteredPart],
+        composition: Composition,
+        layers: Mapping[tuple[str, str], PreparedLayer],
+        catalogue: Catalogue,
+    ) -> Configured:
+        base: list[Candidate] = []
+        variants: dict[tuple[str, str], Candidate] = {}
+        for index, config in enumerate(self.config.layers):
+            found = {
+                agent.id: self._candidate(config, index, agent.id, parts, composition, layers)
+                for agent in self.agent_configs
+            }
+            serving = [agent for agent in found if config.serves(agent)] or [*found]
+            base.append(found[serving[0]])
+            variants |= {(agent, config.id): item for agent, item in found.items()}
+        agents = tuple(
+            agent_candidate(
+                use, index, parts[use.path], self._origins(composition, use.path, parts)
+            )
+            for index, use in enumerate(self.agent_configs)
+            if use.path in parts
+        )
+        uses = (*self.config.providers, *self.config.models)
+        return Configured(
+            agents=agents,
+            layers=tuple(base),
+            variants=variants,
+            parts=tuple(
+                part_candidate(
+                    use, index, parts[use.path], self._origins(composition, use.path, parts)
+                )
+                for index, use in enumerate(uses)
+                if use.path in parts
+            ),
+            inactive=tuple(use.id for use in uses if use.path not in parts),
+            application=refs((*self.given.provide, *self.given.provides), "the application"),
+            assume_application=self.given.assume_application,
+            choices=tuple(
+                Choice(name, named.name, named.place)
+                for name, named in self.config.capabilities.items()
+            ),
+            offers=offers(catalogue.discovery, catalogue.active),
+        )
+
+    def _candidate(
+        self,
+        config: LayerConfig,
+        index: int,
+        agent: str,
+        parts: Mapping[KeyPath, RegisteredPart],
+        composition: Composition,
+        layers: Mapping[tuple[str, str], PreparedLayer],
+    ) -> Candidate:
+        layer = layers.get((agent, config.id))
+        state: State = "on" if layer else "failed" if config.is_on(agent) else "off"
+        key = config.settings_path(agent)
+        return layer_candidate(
+            config,
+            index,
+            state,
+            parts.get(config.path),
+            None if layer is None else (layer.facts, layer.declaration),
+            self._origins(composition, key, parts, config.path),
+            key,
+        )
+
+    @staticmethod
+    def _origins(
+        composition: Composition,
+        path: KeyPath,
+        parts: Mapping[KeyPath, RegisteredPart],
+        owner: KeyPath | None = None,
+    ) -> tuple[SettingOrigin, ...]:
+        part = parts.get(owner or path)
+        if part is None:
+            return ()
+        return origins(_settings_model(part), composition.trees.get(path))
+
+    def _plan(self, configured: Configured, catalogue: Catalogue) -> Planned:
+        planned = plan_agents(configured)
+        if any(p.code == "missing-capability" for p in planned.problems) and not configured.offers:
+            # Only now is it worth knowing what else is installed.
+            could = offers(self.given.discover(), catalogue.active)
+            planned = plan_agents(replace(configured, offers=could))
+        self.problems += planned.problems
+        for plan in planned.plans.values():
+            self.problems += call_plan_resolved(catalogue.plugins, plan)
+        return planned
+
+
+def replan(prepared: Prepared, agent: AgentCandidate) -> Planned:
+    """Plan again with ``agent`` in the place of the one with its id, for ``host.wrap``."""
+    others = [each for each in prepared.configured.agents if each.id != agent.id]
+    return plan_agents(replace(prepared.configured, agents=(*others, agent)))
+
+
+def _table(layer: Layer) -> dict[str, Any]:
+    """Write a layer given in code as the table that it would be in a file."""
+    options: dict[str, Any] = {"required": layer.required}
+    for name in ("before", "after", "agents"):
+        value = getattr(layer, name)
+        if value:
+            options[name] = list(value)
+    for name in ("stage", "on_failure", "deadline"):
+        value = getattr(layer, name)
+        if value is not None:
+            options[name] = str(value) if name == "stage" else value
+    settings = layer.settings if isinstance(layer.settings, Mapping) else {}
+    return {**settings, "use": _described(layer.use), "enabled": layer.enabled, "layer": options}
+
+
+def _described(value: object) -> str:
+    named = value if hasattr(value, "__qualname__") else type(value)
+    return f"{named.__module__}:{getattr(named, '__qualname__', '?')}"
+
+
+def _settings_model(part: RegisteredPart) -> type[BaseModel]:
+    if part.kind == "agent":
+        source: AgentSource = part.target
+        return source.settings_class
+    return settings_class(part.target)
+
+
+def _unbound(_settings: object, _ctx: object) -> Any:
+    raise StartupError(
+        [Problem("no-agent", "This host has no agent of its own.", hint="Use host.wrap(agent).")]
+    )
