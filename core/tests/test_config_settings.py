@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pydantic import BaseModel, Field, SecretStr, field_validator, model_validator
 
 from interpose.authoring import Settings
@@ -18,6 +21,7 @@ from interpose.startup.hostconfig import settings_parts
 from interpose.startup.hostreading import read_host
 from interpose.startup.overrides import from_mapping, from_options
 from interpose.startup.part import Part
+from interpose.startup.secrecy import redact
 
 
 class Redact(Settings):
@@ -65,8 +69,8 @@ class Said:
             source = read_file(name, folder=folder)
             assert isinstance(source, Source), source
             sources.append(source)
-        given, bad = from_options(options, folder=folder)
-        stronger = [*given]
+        asked, bad = from_options(options, folder=folder)
+        stronger = [*asked]
         if overrides:
             stronger.append(from_mapping(overrides, name="Host(overrides)", folder=folder))
         said, problems = gather(sources, stronger, environ=environ or {})
@@ -199,20 +203,20 @@ def test_settings_are_instances_of_the_plugins_class_frozen_and_closed(tmp_path:
         x: int = 1
 
     said = Said(tmp_path, "[middleware.loose]\n", models={"loose": Loose})
-    settings = said.settings("middleware", "loose")
-    assert isinstance(settings, Loose)
+    found = said.settings("middleware", "loose")
+    assert isinstance(found, Loose)
     with pytest.raises(ValueError, match="frozen"):
-        settings.x = 2
+        found.x = 2
     wrong = Said(tmp_path, "[middleware.loose]\ny = 1\n", models={"loose": Loose})
     assert 'there is no setting "y"' in wrong.problems
 
 
 def test_an_instance_from_code_is_kept_unless_another_source_speaks(tmp_path: Path) -> None:
-    given = Redact(max_hold=5, entities=["ip"])
-    part = Part(("middleware", "r"), Redact, given=given)
+    instance = Redact(max_hold=5, entities=["ip"])
+    part = Part(("middleware", "r"), Redact, given=instance)
     code = from_mapping({"middleware": {"r": {}}}, name="Host(layers)", folder=tmp_path)
     said, _ = gather([code], environ={})
-    assert compose([part], said).settings[part.path] is given
+    assert compose([part], said).settings[part.path] is instance
     said, _ = gather([code], environ={"INTERPOSE__MIDDLEWARE__R__MAX_HOLD": "6"})
     assert compose([part], said).settings[part.path] == Redact(max_hold=6, entities=["ip"])
 
@@ -243,9 +247,9 @@ def test_a_relative_file_is_looked_up_beside_the_file_that_names_it(tmp_path: Pa
     assert isinstance(source, Source)
     said, _ = gather([source], environ={})
     composition = compose([Part(("middleware", "redact"), Redact)], said)
-    settings = composition.settings["middleware", "redact"]
-    assert isinstance(settings, Redact)
-    assert settings.key == SecretStr("k")
+    found = composition.settings["middleware", "redact"]
+    assert isinstance(found, Redact)
+    assert found.key == SecretStr("k")
 
 
 def test_a_reference_that_an_overlay_replaces_need_not_exist(tmp_path: Path) -> None:
@@ -342,6 +346,22 @@ error[unknown-setting]: middleware.vault: there is no setting "budget".
        [middleware.budget]
        use = "vault.budget\"""",
     ),
+    "unknown setting near none": (
+        ("[middleware.redact]\nzzz = 1\n",),
+        {},
+        """\
+error[unknown-setting]: middleware.redact: there is no setting "zzz".
+  at interpose.toml:2
+  fix: The settings are entities, max_hold, key.""",
+    ),
+    "wrong type below a table of the operator's own keys": (
+        ('[agents.a]\nuse = "remote"\nurl = "u"\nheaders = { accept = 5 }\n',),
+        {},
+        """\
+error[invalid-setting]: agents.a.headers.accept: it should be a valid string.
+  at interpose.toml:4
+  fix: headers takes dict[str, str].""",
+    ),
     "missing key": (
         ('[agents.a]\n# the agent\nuse = "remote"\n',),
         {},
@@ -356,7 +376,7 @@ error[missing-setting]: agents.a: the required setting "url" is missing.
         """\
 error[invalid-setting]: middleware.vault.token: '***' is no token.
   at interpose.toml:2
-  fix: token takes SecretStr.
+  fix: token takes secret text.
 
 error[missing-setting]: middleware.vault: the required setting "user" is missing.
   at interpose.toml:1
@@ -368,7 +388,7 @@ error[missing-setting]: middleware.vault: the required setting "user" is missing
         """\
 error[invalid-setting]: middleware.vault.token: '***' is no token.
   at INTERPOSE__MIDDLEWARE__VAULT__TOKEN
-  fix: token takes SecretStr.""",
+  fix: token takes secret text.""",
     ),
     "$env that is not set": (
         ('[agents.a]\nuse = "remote"\nurl = { "$env" = "BILING_URL" }\n',),
@@ -577,6 +597,56 @@ error[invalid-setting]: agents.a.url: it should be a valid string.
   at --set agents.a.url
   fix: Quote a value that is text: agents.a.url='"..."'."""
     )
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.text("ab'\"\\\n é", min_size=4, max_size=8), min_size=1, max_size=3))
+def test_no_quoted_form_of_a_secret_is_left(secrets: list[str]) -> None:
+    text = " ".join(f"{each!r}, {json.dumps(each)}, ({each})" for each in secrets)
+    left = redact(text, frozenset(secrets))
+    assert not any(each in left for each in secrets)
+
+
+def test_a_short_secret_is_masked_as_a_word_only() -> None:
+    assert redact("it should be 'it'", {"it"}) == "*** should be '***'"
+    assert redact("an item of it.", {"it"}) == "an item of ***."
+
+
+words = st.sampled_from(
+    ["middleware", "agents", "agent", "host", "capabilities", "plugins", "a", "B", "use", "enabled",
+     "layer", "before", "$env", "$file", "$append", "entities", "max_hold"]
+)  # fmt: skip
+anything = st.recursive(
+    st.text(max_size=3) | st.integers() | st.booleans() | st.just("redact"),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(words, inner, max_size=4),
+    max_leaves=12,
+)
+variables = st.builds(
+    lambda parts: "INTERPOSE__" + "__".join(parts),
+    st.lists(words.map(str.upper) | st.just(""), max_size=5),
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.dictionaries(words, anything, max_size=4),
+    st.dictionaries(words, anything, max_size=4),
+    st.dictionaries(variables, st.sampled_from(["", "1", "x", "[1]", "{"]), max_size=3),
+)
+def test_whatever_is_said_the_answer_is_settings_or_problems(
+    base: dict[str, Any], overrides: dict[str, Any], environ: dict[str, str]
+) -> None:
+    folder = Path("/nowhere")
+    weak = from_mapping(base, name="base", folder=folder)
+    strong = from_mapping(overrides, name="overrides", folder=folder)
+    said, problems = gather([weak], [strong], environ=environ)
+    config, more = read_host(said)
+    agents = [agent.id for agent in config.agents]
+    parts = settings_parts(config, agents, {layer.id: Redact for layer in config.layers})
+    composition = compose(parts, said)
+    valid = set(composition.settings) == {part.path for part in parts}
+    assert valid or composition.problems
+    render((*problems, *more, *composition.problems))
 
 
 # --- what a settings class may be

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 
 from interpose.errors import Problem, nearest
@@ -157,8 +157,9 @@ def _missing(part: Part, tree: Table, fault: _Fault) -> Problem:
     name = str(fault.missing)
     node, _ = descend(tree, fault.path)
     table = (*(part.base or part.path), *fault.path)
-    info = _field(part.model, (*fault.path, name))
-    value = '{ "$env" = "<VARIABLE>" }' if info and is_secret(info.annotation) else "..."
+    found = _field(part.model, (*fault.path, name))
+    secret = found is not None and is_secret(found[1].annotation)
+    value = '{ "$env" = "<VARIABLE>" }' if secret else "..."
     line = f"{name} = {value}"
     in_list = any(isinstance(step, int) for step in table)
     return Problem(
@@ -177,7 +178,8 @@ def _unknown(part: Part, tree: Table, fault: _Fault, config: Table) -> Problem:
     home = _home(part, fault.path, config)
     table, key = home[:-1], str(last)
     names = _names(part, tuple(parent))
-    meant = nearest(key, names)
+    host_keys = part.host_keys if part.half == "plugin" and not parent else None
+    meant = nearest(key, [*names, *sorted(host_keys or ())])
     if _is_variable(node.origin):
         return Problem(
             "unknown-variable",
@@ -214,19 +216,21 @@ def _choices(names: Sequence[str]) -> str:
 
 
 def _remedy(part: Part, fault: _Fault, node: Node) -> str:
-    info = _field(part.model, fault.path)
+    found = _field(part.model, fault.path)
     source = node.origin.source
     if fault.type == "string_type" and source.startswith("--set "):
         return f"Quote a value that is text: {source.removeprefix('--set ')}='\"...\"'."
-    if info is None:
+    if found is None:
         return "Correct the value."
-    name = next(step for step in reversed(fault.path) if isinstance(step, str))
+    name, info = found
     wanted = f"{name} takes {_type_name(info.annotation)}"
     return f"{wanted}: {info.description}" if info.description else f"{wanted}."
 
 
 def _type_name(annotation: Any) -> str:
     """Write a type for a person: ``int``, ``list[str]``, ``'fail' or 'skip'``."""
+    if annotation is SecretStr:
+        return "secret text"
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _type_name(arguments[0])
@@ -257,16 +261,13 @@ def _is_variable(origin: Origin) -> bool:
 
 
 def _names(part: Part, parent: KeyPath) -> list[str]:
-    """Return the keys that the table at ``parent`` may have."""
+    """Return the settings that the table at ``parent`` may have."""
     if parent:
-        info = _field(part.model, parent)
-        annotation: Any = info.annotation if info else None
+        found = _field(part.model, parent)
+        annotation: Any = found[1].annotation if found else None
     else:
         annotation = part.model
-    names = [key for model in models_in(annotation) for key, _ in keys_of(model)]
-    if not parent and part.half == "plugin":
-        names += sorted((part.host_keys or frozenset()) - {"middleware"})
-    return names
+    return [key for model in models_in(annotation) for key, _ in keys_of(model)]
 
 
 def keys_of(model: type[BaseModel]) -> Iterator[tuple[str, FieldInfo]]:
@@ -281,16 +282,13 @@ def key_of(name: str, info: FieldInfo) -> str:
     return alias if isinstance(alias, str) else name
 
 
-def _field(model: type[BaseModel], path: KeyPath) -> FieldInfo | None:
-    """Return the field that reads ``path``; for an item of a list, the list's field."""
-    found: FieldInfo | None = None
+def _field(model: type[BaseModel], path: KeyPath) -> tuple[str, FieldInfo] | None:
+    """Return the innermost field that reads ``path``, and its key; items belong to their list."""
+    found: tuple[str, FieldInfo] | None = None
     annotation: Any = model
     for step in path:
-        if isinstance(step, int):
-            continue
         fields = {key: info for each in models_in(annotation) for key, info in keys_of(each)}
-        below = fields.get(step)
-        if below is None:
-            continue
-        found, annotation = below, below.annotation
+        info = fields.get(str(step)) if isinstance(step, str) else None
+        if info is not None:
+            found, annotation = (str(step), info), info.annotation
     return found
