@@ -17,7 +17,7 @@ from interpose.authoring import Agent, AgentFactory, NoSettings, Point
 from interpose.capability import Capability, Scope
 from interpose.context import LifespanContext
 from interpose.errors import Problem, UsageError
-from interpose.startup.agent_shapes import Named, as_agent, described, fits, framework_problem
+from interpose.startup.agent_shapes import Named, as_agent, fits
 from interpose.startup.frameworks import recognise
 from interpose.startup.inspection import settings_class, settings_faults
 
@@ -47,27 +47,15 @@ def adapt_agent(value: object, place: str = "", name: str = "agent") -> AgentSou
     ``name`` is what messages call it: ``module:attr``, or its name in code.
     """
     named = Named(name, place)
-    framework = recognise(value)
-    if framework is not None:
-        return framework_problem(framework, value, named)
-    if isinstance(value, type):
-        return _from_class(value, named)
-    if not hasattr(value, "run") and callable(value) and hasattr(value, "scope"):
+    if isinstance(value, type) and issubclass(value, AgentFactory):
+        return _from_factory_class(value, named)
+    is_object = not isinstance(value, type) and recognise(value) is None
+    if is_object and callable(value) and hasattr(value, "scope") and not hasattr(value, "run"):
         return _from_factory(value, named)
     agent = as_agent(value, named)
     if isinstance(agent, Problem):
         return agent
     return _declared(value, AgentSource(lambda _settings, _ctx: agent, "host"), named)
-
-
-def _from_class(value: type, named: Named) -> AgentSource | Problem:
-    if issubclass(value, AgentFactory):
-        return _from_factory_class(value, named)
-    if hasattr(value, "run"):
-        hint = f"Name an object: agent = {value.__name__}(), and use that."
-    else:
-        hint = "Name an object with a `run` method, or derive the class from AgentFactory."
-    return named.problem(f"{named.name} is {described(value)}, not an agent.", hint)
 
 
 def _from_factory_class(value: type[AgentFactory[Any]], named: Named) -> AgentSource | Problem:

@@ -49,6 +49,8 @@ def as_agent(value: object, named: Named) -> Agent | Problem:
     framework = recognise(value)
     if framework is not None:
         return framework_problem(framework, value, named)
+    if isinstance(value, type):
+        return _class_problem(value, named)
     run = getattr(value, "run", None)
     if run is None and inspect.isroutine(value):
         return _function_agent(value, named)
@@ -64,6 +66,14 @@ def as_agent(value: object, named: Named) -> Agent | Problem:
         return wrong
     # One that takes a context is used as it is: it may have more to it than `run`.
     return cast("Agent", value) if _takes_context(run) else _Called(run, takes_context=False)
+
+
+def _class_problem(value: type, named: Named) -> Problem:
+    if hasattr(value, "run"):
+        hint = f"Name an object: agent = {value.__name__}(), and use that."
+    else:
+        hint = "Name an object with a `run` method, or derive the class from AgentFactory."
+    return named.problem(f"{named.name} is {described(value)}, not an agent.", hint)
 
 
 def _function_agent(function: Any, named: Named) -> Agent | Problem:
@@ -133,11 +143,13 @@ def _takes_context(run: Callable[..., Any]) -> bool:
 
 def framework_problem(framework: Framework, value: object, named: Named) -> Problem:
     """Say that ``value`` needs an adapter, and which lines put it on."""
-    variable = named.name.rpartition(":")[2] if ":" in named.name else "agent"
+    module, _, variable = named.name.partition(":")
+    if not variable.isidentifier():
+        module, variable = "", "agent"
     return named.problem(
         f"{named.name} is {described(value)} of {framework.name}, "
         f"which does not speak AG-UI by itself.",
-        framework.remedy(variable),
+        framework.remedy(variable, module),
         "framework-agent",
     )
 

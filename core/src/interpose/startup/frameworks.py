@@ -15,8 +15,9 @@ class Framework:
     """How a framework's agents are recognised, and what to write instead.
 
     ``module`` is the package, or the module, that defines ``classes``. ``advice`` is one sentence,
-    ``code`` the lines to write; ``{agent}`` stands for the object's name. ``remote``: the adapter
-    serves HTTP, so that the agent is used as ``use = "remote"``.
+    ``code`` the lines to write: ``{agent}`` stands for the object's name, ``{new}`` for that of the
+    adapted one. ``remote``: the adapter serves HTTP, so the agent is used as ``use = "remote"``.
+    ``lacks_run``: an object that has ``run`` is not of this framework.
     """
 
     name: str
@@ -38,12 +39,14 @@ class Framework:
             for base in cls.__mro__
         )
 
-    def remedy(self, variable: str) -> str:
-        """Return the advice and the lines to write; ``variable`` names the agent object."""
+    def remedy(self, variable: str, module: str = "") -> str:
+        """Return the advice and the lines to write for the object ``variable`` of ``module``."""
         if self.remote:
             return f'{self.advice}\n[agent]\nuse = "remote"\nurl = "http://localhost:8000/"'
-        code = self.code.format(agent=variable)
-        return f"{self.advice}\n{code}\nThen use chat in its place."
+        new = f"ag_ui_{variable}"
+        code = self.code.format(agent=variable, new=new)
+        then = f'use = "{module}:{new}"' if module else f"use {new}"
+        return f"{self.advice}\n{code}\nThen {then}."
 
 
 def recognise(value: object) -> Framework | None:
@@ -54,7 +57,7 @@ def recognise(value: object) -> Framework | None:
 _LANGGRAPH = """\
 from ag_ui_langgraph import LangGraphAgent
 
-async def chat(run_input):
+async def {new}(run_input):
     async for event in LangGraphAgent(name="chat", graph={agent}).run(run_input):
         yield event"""
 
@@ -62,7 +65,7 @@ _OPENAI = """\
 from ag_ui.core import RunFinishedEvent, RunStartedEvent, TextMessageChunkEvent
 from agents import Runner
 
-async def chat(run_input):
+async def {new}(run_input):
     ids = {{"thread_id": run_input.thread_id, "run_id": run_input.run_id}}
     yield RunStartedEvent(**ids)
     result = Runner.run_streamed({agent}, run_input.messages[-1].content)
@@ -80,7 +83,7 @@ FRAMEWORKS: Final = (
         """\
 from pydantic_ai.ui.ag_ui import AGUIAdapter
 
-async def chat(run_input):
+async def {new}(run_input):
     async for event in AGUIAdapter(agent={agent}, run_input=run_input).run_stream():
         yield event""",
     ),
@@ -139,7 +142,7 @@ async def chat(run_input):
         """\
 from ag_ui_adk import ADKAgent
 
-chat = ADKAgent(adk_agent={agent}, app_name="chat", user_id="user")""",
+{new} = ADKAgent(adk_agent={agent}, app_name="chat", user_id="user")""",
     ),
     Framework(
         "Google ADK",
@@ -149,7 +152,7 @@ chat = ADKAgent(adk_agent={agent}, app_name="chat", user_id="user")""",
         """\
 from ag_ui_adk import ADKAgent
 
-chat = ADKAgent.from_app({agent}, user_id="user")""",
+{new} = ADKAgent.from_app({agent}, user_id="user")""",
     ),
     Framework(
         "Strands",
@@ -159,7 +162,7 @@ chat = ADKAgent.from_app({agent}, user_id="user")""",
         """\
 from ag_ui_strands import StrandsAgent
 
-chat = StrandsAgent(agent={agent}, name="chat")""",
+{new} = StrandsAgent(agent={agent}, name="chat")""",
     ),
     Framework(
         "CrewAI",
