@@ -1,6 +1,7 @@
 """Chunk expansion. Numbers in brackets are this suite's conformance cases for AG-UI streams."""
 
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -347,7 +348,7 @@ def test_while_idle_a_whole_event_passes_as_the_same_object() -> None:
 @given(st.text(), st.lists(st.integers(0, 50), max_size=6))
 def test_any_split_of_a_text_into_chunks_gives_the_same_text(whole: str, cuts: list[int]) -> None:
     edges = sorted({0, len(whole), *(min(cut, len(whole)) for cut in cuts)})
-    parts = [whole[start:end] for start, end in zip(edges, edges[1:], strict=False)] or [""]
+    parts = [whole[start:end] for start, end in pairwise(edges)] or [""]
     events = expand(text("m", parts[0]), *(text(None, part) for part in parts[1:]), FINISHED)
     deltas = [event.delta for event in events if isinstance(event, TextMessageContentEvent)]
     assert "".join(deltas) == whole

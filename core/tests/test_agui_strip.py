@@ -119,7 +119,7 @@ def test_52_unknown_parts_and_roles_leave_their_lists() -> None:
 
 
 def test_52_an_unknown_part_in_a_required_place_takes_its_container_along() -> None:
-    future = {"type": "image", "source": {"type": "telepathy"}, "odd": 1}
+    future = {"odd": 1, "type": "image", "source": {"type": "telepathy"}}
     text = {"type": "text", "text": "hi"}
     event, warnings = strip(
         {
@@ -216,6 +216,10 @@ def test_a_null_on_an_optional_field_reads_as_absent_with_a_warning() -> None:
         "TEXT_MESSAGE_CONTENT: read null as absent at metadata",
         "TEXT_MESSAGE_CONTENT: read null as absent at timestamp",
     )
+
+
+def test_a_null_in_an_opaque_place_is_no_deviation() -> None:
+    assert strip({**CONTENT, "rawEvent": None}) == strip(CONTENT)
 
 
 def test_a_null_that_carries_meaning_stays() -> None:

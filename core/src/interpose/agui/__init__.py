@@ -16,7 +16,7 @@ apply to a transcript, encode::
 """
 
 from interpose.agui.audit import violations
-from interpose.agui.capture import RecordedEvent, read_capture, typed
+from interpose.agui.capture import RecordedEvent, TypedEvents, read_capture, typed
 from interpose.agui.catalogue import EVENT_CLASSES, KNOWN_EVENTS
 from interpose.agui.encoding import encode, to_json
 from interpose.agui.expansion import CHUNKS, Expander
@@ -34,6 +34,7 @@ __all__ = [
     "Stripped",
     "Stripper",
     "Transcript",
+    "TypedEvents",
     "Verifier",
     "check_input",
     "encode",

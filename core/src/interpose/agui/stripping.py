@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ag_ui.core import BaseEvent, RunAgentInput
+from ag_ui.core import BaseEvent, EventType, RunAgentInput
 from pydantic import BaseModel, ValidationError
 
 from interpose.agui.catalogue import EVENT_CLASSES, KNOWN_EVENTS
@@ -52,21 +52,17 @@ def strip(raw: Mapping[str, Any]) -> Stripped:
     model = EVENT_CLASSES.get(kind)
     if model is None:
         return Stripped(None, (f"dropped an event of unknown type: {join('', kind)}",))
-    # An EventType member is a string too, but its format is not the wire's name.
-    name = model.model_fields["type"].default.value
     report = Report()
     value = record_of(model).strip(raw, "", report)
     if value is DROP:
-        return Stripped(None, (f"{name}: dropped, a required part is of an unknown kind",))
-    owners = [f"{path}: null; leave the key out" for path, key in report.nulls if key == _OWNER]
-    if owners:
-        # The one null without tolerance: read as absent it would move content between owners.
-        raise _malformed(name, tuple(owners))
+        return Stripped(None, (f"{_name(kind)}: dropped, a required part is of unknown kind",))
+    if report.nulls:
+        _refuse_null_owners(kind, report)
     try:
         event = model.model_validate(value, strict=True)
     except ValidationError as error:
-        raise _malformed(name, faults(error, value)) from None
-    return Stripped(event, _warnings(name, report))
+        raise _malformed(_name(kind), faults(error, value)) from None
+    return Stripped(event, _warnings(_name(kind), report))
 
 
 def check_input(data: Mapping[str, Any] | RunAgentInput) -> CheckedInput:
@@ -145,11 +141,25 @@ def _shallow(model: BaseModel) -> dict[str, Any]:
     return {**(model.__pydantic_extra__ or {}), **raw}
 
 
+def _refuse_null_owners(kind: str, report: Report) -> None:
+    """Refuse the one null without tolerance: absent, it would move content between owners."""
+    owners = [f"{path}: null; leave the key out" for path, key in report.nulls if key == _OWNER]
+    if owners:
+        raise _malformed(_name(kind), tuple(owners))
+
+
+def _name(kind: str) -> str:
+    # An EventType member is a string too, but does not print as one.
+    return kind.value if isinstance(kind, EventType) else kind
+
+
 def _malformed(what: str, wrong: tuple[str, ...]) -> InvalidStream:
     return InvalidStream(f"{what} is malformed: {', '.join(wrong)}", rule="malformed-value")
 
 
 def _warnings(what: str, report: Report) -> tuple[str, ...]:
+    if not report.removed and not report.nulls:
+        return ()
     return (
         *(f"{what}: removed {path}, which AG-UI does not describe" for path in report.removed),
         *(f"{what}: read null as absent at {path}" for path, _ in report.nulls),
