@@ -27,7 +27,7 @@ from ag_ui.core import (
 )
 from loguru import logger
 
-from interpose import Host, Layer
+from interpose import Host, Layer, StartupError
 from interpose_logging import Logging
 
 Agent = Callable[[RunAgentInput], AsyncIterator[BaseEvent]]
@@ -296,3 +296,15 @@ def test_nothing_of_the_stream_is_changed() -> None:
         return [event async for event in greet(asked())]
 
     assert asyncio.run(main()) == asyncio.run(plain())
+
+
+def test_a_file_that_cannot_be_opened_stops_the_host_with_the_layer_named(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with host_of(greet, {"file": tmp_path / "missing" / "runs.log"}):
+            pass
+
+    with pytest.raises(StartupError) as caught:
+        asyncio.run(main())
+    assert [(problem.code, problem.where) for problem in caught.value.problems] == [
+        ("log-file", ("[middleware.logging] file",))
+    ]

@@ -48,7 +48,7 @@ class Logging(Middleware[LoggingSettings, LogFile | None]):
         """
         self.tally = Tally()
         self.about_run = of_run(ctx)
-        # Lazy: a line is made only if some handler takes its level.
+        # Lazy: the argument of a line is only computed if some handler takes its level.
         self.log: Logger = ctx.log.opt(lazy=True)
         content = self.settings.content
         self._write(ctx, "run-started", self.settings.level, lambda: of_start(ctx, content=content))
@@ -80,8 +80,6 @@ class Logging(Middleware[LoggingSettings, LogFile | None]):
             return as_text(kind, record)
 
         if self.shared is None:
-            # As an argument, because the message itself is a template, in which a brace of a
-            # client's id would be a field.
             self.log.log(level, "{}", line)
         elif self.settings.format == "json":
             self.shared.write(line())
