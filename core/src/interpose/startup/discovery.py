@@ -190,11 +190,13 @@ def _identity(raw: IDistribution) -> Distribution | Problem:
     try:
         metadata = raw.metadata
         name, version = metadata.get("Name"), metadata.get("Version")
-    except Exception as error:  # noqa: BLE001 - likewise
-        lacks = f"no readable METADATA ({_said(error)})"
+    except Exception:  # noqa: BLE001 - likewise; some versions of the reader raise, some do not
+        name = version = None
+    if name and version:
+        return Distribution(name, canonical(name), version, str(place.parent))
+    if not name and not version:
+        lacks = "no readable METADATA"
     else:
-        if name and version:
-            return Distribution(name, canonical(name), version, str(place.parent))
         lacks = "no Name in its METADATA" if not name else "no Version in its METADATA"
     return Problem(
         "damaged-distribution",
