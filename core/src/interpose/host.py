@@ -2,42 +2,34 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from ag_ui.core import BaseEvent, RunAgentInput
+from ag_ui.core import RunAgentInput
 
-from interpose.agents.scripted import Scripted
 from interpose.authoring import Agent, Layer, Middleware
 from interpose.capability import Capability
-from interpose.context import AgentContext, LifespanContext
 from interpose.errors import CapabilityError, Problem, StartupError, UsageError
+from interpose.live import Live, wrapped_candidate
 from interpose.logs import bound, quiet
-from interpose.plan import LifespanStep, Plan
+from interpose.plan import Plan
 from interpose.runtime.clock import SystemClock
 from interpose.runtime.inputs import Asked, to_input
-from interpose.runtime.layer import ActiveLayer
-from interpose.runtime.lifespans import Lifespans, Step
 from interpose.runtime.program import Program
 from interpose.runtime.record import RunRecord
 from interpose.runtime.run import Run
 from interpose.runtime.sync import SyncHost
-from interpose.runtime.tasks import HostTasks
+from interpose.runtime.wrapped import WrappedAgent
 from interpose.services import Clock
-from interpose.startup.adapting import AgentSource, adapt_agent
-from interpose.startup.contributions import RegisteredPart
-from interpose.startup.facts import refs
+from interpose.startup.adapting import adapt_agent
+from interpose.startup.built_in import built_in_parts
 from interpose.startup.files import find_files
 from interpose.startup.lifecycle import call_started, call_stopped
-from interpose.startup.preparing import Given, Prepared, PreparedLayer, prepare, replan
-from interpose.startup.tree import KeyPath
-
-BUILT_IN_AGENTS = ("scripted",)
+from interpose.startup.prepared import Given, Prepared
+from interpose.startup.preparing import prepare, replan
 
 
 class Host:
@@ -69,19 +61,16 @@ class Host:
         strict: bool | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self._start_from(
-            Given(
-                folder=Path.cwd(),
-                layers=_layers(layers),
-                agents=_agents(agent, agents),
-                provide=dict(provide or {}),
-                provides=tuple(provides),
-                overrides=dict(overrides or {}),
-                built_in=built_in_parts(),
-            ),
-            strict=strict,
-            clock=clock,
+        given = Given(
+            folder=Path.cwd(),
+            layers=_layers(layers),
+            agents=_agents(agent, agents),
+            provide=dict(provide or {}),
+            provides=tuple(provides),
+            overrides=dict(overrides or {}),
+            built_in=built_in_parts(),
         )
+        self._adopt(given, prepare(given), strict=strict, clock=clock)
 
     @classmethod
     def from_config(
@@ -110,47 +99,32 @@ class Host:
         """
         variables = dict(os.environ if environ is None else environ)
         folder = Path.cwd()
-        named = [*([] if path is None else [path]), *overlays]
-        files = find_files(named, environ=variables, folder=folder)
-        if not files:
-            raise StartupError(
-                [
-                    Problem(
-                        "no-config",
-                        "There is no interpose.toml here, and no pyproject.toml with "
-                        "[tool.interpose].",
-                        (str(folder),),
-                        "Name a file, set INTERPOSE_CONFIG, or make an interpose.toml.",
-                    )
-                ]
-            )
-        host = cls.__new__(cls)
-        host._start_from(  # noqa: SLF001 - a second constructor of this class
-            Given(
-                folder=folder,
-                files=files,
-                environ=variables,
-                layers=_layers(layers),
-                agents=_agents(agent, agents),
-                provide=dict(provide or {}),
-                provides=tuple(provides),
-                overrides=dict(overrides or {}),
-                built_in=built_in_parts(),
-            ),
-            strict=strict,
-            clock=clock,
+        given = Given(
+            folder=folder,
+            files=_files(path, overlays, variables, folder),
+            environ=variables,
+            layers=_layers(layers),
+            agents=_agents(agent, agents),
+            provide=dict(provide or {}),
+            provides=tuple(provides),
+            overrides=dict(overrides or {}),
+            built_in=built_in_parts(),
         )
-        return host
+        return cls.of(given, prepare(given), strict=strict, clock=clock)
 
     @classmethod
-    def from_given(cls, given: Given, prepared: Prepared) -> Self:
-        """Make a host of a startup that has been gone through. Private: the CLI uses it."""
+    def of(
+        cls,
+        given: Given,
+        prepared: Prepared,
+        *,
+        strict: bool | None = None,
+        clock: Clock | None = None,
+    ) -> Self:
+        """Make a host of a startup that has been gone through. Private: the command line's door."""
         host = cls.__new__(cls)
-        host._adopt(given, prepared, strict=None, clock=None)  # noqa: SLF001 - likewise
+        host._adopt(given, prepared, strict=strict, clock=clock)  # noqa: SLF001 - its own class
         return host
-
-    def _start_from(self, given: Given, *, strict: bool | None, clock: Clock | None) -> None:
-        self._adopt(given, prepare(given), strict=strict, clock=clock)
 
     def _adopt(
         self, given: Given, prepared: Prepared, *, strict: bool | None, clock: Clock | None
@@ -159,12 +133,7 @@ class Host:
         self._prepared = prepared
         self._strict = prepared.config.host.strict if strict is None else strict
         self._clock: Clock = clock or SystemClock()
-        self._lifespans: Lifespans | None = None
-        self._tasks = HostTasks()
-        self._programs: dict[str, Program] = {}
-        self._shared: dict[KeyPath, Any] = {}
-        self._host_agents: dict[str, Agent] = {}
-        self._open: set[RunRecord] = set()
+        self._live: Live | None = None
         for plugin in prepared.catalogue.active:
             quiet(plugin.value.partition(":")[0].partition(".")[0])
 
@@ -181,36 +150,21 @@ class Host:
 
     def plan(self, agent: str = "default") -> Plan:
         """Return the plan of an agent: its layers in order, and why."""
-        self._check_agent(agent)
-        return self._prepared.plans[agent]
-
-    def _check_agent(self, agent: str) -> None:
-        if agent not in self._prepared.plans:
+        plans = self._prepared.plans
+        if agent not in plans:
             raise UsageError(
                 f"this host has no agent {agent!r}",
-                hint=f"its agents are {', '.join(sorted(self._prepared.plans)) or 'none'}",
+                hint=f"its agents are {', '.join(sorted(plans)) or 'none'}",
             )
+        return plans[agent]
 
     # Life ------------------------------------------------------------------------------------
     async def __aenter__(self) -> Self:
-        if self._lifespans is not None:
+        if self._live is not None:
             raise UsageError("this host has been entered already", hint="make another Host")
-        table = self._prepared.config.host
-        self._lifespans = Lifespans(
-            clock=self._clock,
-            folder=self._folder(),
-            provided=self._given.provide,
-            startup_deadline=table.startup_deadline,
-            ending_deadline=table.ending_deadline,
-            scrub=self._prepared.scrub,
-        )
-        try:
-            await self._lifespans.start([self._step(s) for s in self._prepared.lifespan_order])
-        except BaseException:
-            self._lifespans = None
-            raise
-        for agent in self._prepared.plans:
-            self._programs[agent] = self._program(agent, self._prepared.plans[agent])
+        live = Live(self._prepared, self._given, clock=self._clock, strict=self._strict)
+        await live.start()
+        self._live = live
         for failure in call_started(self._prepared.catalogue.plugins, self):
             bound().error("{}", failure.message)
         return self
@@ -221,37 +175,23 @@ class Host:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        lifespans = self._lifespans
-        if lifespans is None:
+        live, self._live = self._live, None
+        if live is None:
             return
-        seconds = self._prepared.config.host.ending_deadline
-        try:
-            await self._close_runs(seconds)
-            await self._tasks.drain(seconds)
-        finally:
-            self._programs.clear()
-            await lifespans.stop()
-            self._lifespans = None
-            self._shared.clear()
-            self._host_agents.clear()
-            for failure in call_stopped(self._prepared.catalogue.plugins, self):
-                bound().error("{}", failure.message)
+        await live.stop()
+        for failure in call_stopped(self._prepared.catalogue.plugins, self):
+            bound().error("{}", failure.message)
 
-    async def _close_runs(self, seconds: float) -> None:
-        """Cancel the runs that are still open, and wait until their callers have let go."""
-        for record in self._open:
-            record.cancel("the host stops")
-        waiting = [record.closed.wait() for record in self._open]
-        if waiting:
-            await asyncio.wait([asyncio.ensure_future(each) for each in waiting], timeout=seconds)
+    def _entered(self) -> Live:
+        if self._live is None:
+            raise UsageError(
+                "this host has not been entered", hint="use `async with host:` around its runs"
+            )
+        return self._live
 
     def sync(self) -> SyncHost:
         """Return this host for use from threads: ``with host.sync() as h: h.run("hello")``."""
         return SyncHost(self)
-
-    def _folder(self) -> Path:
-        files = self._given.files
-        return (self._given.folder / files[0]).parent if files else self._given.folder
 
     # Runs ------------------------------------------------------------------------------------
     def run(
@@ -274,19 +214,37 @@ class Host:
         Raises :class:`UsageError` (host not entered, no such agent), :class:`InputError` (malformed
         input), :class:`CapabilityError` (a promised capability is missing, or one is not promised).
         """
-        self._check_agent(agent)
-        if self._lifespans is None:
-            raise UsageError(
-                "this host has not been entered", hint="use `async with host:` around its runs"
-            )
+        self.plan(agent)
         return self._run(
-            self._programs[agent],
+            self._entered().programs[agent],
             asked,
             thread_id=thread_id,
             provide=provide or {},
             attributes=attributes or {},
             metadata=metadata or {},
         )
+
+    def wrap(self, agent: object, *, like: str = "default") -> Agent:
+        """Return ``agent`` with the layers of the agent ``like`` around it, as an agent again.
+
+        Its ``run(run_input)`` takes the place of the wrapped agent's. Raises :class:`StartupError`
+        when the layers do not fit it, as one whose essential point it lacks.
+        """
+        self.plan(like)
+        source = adapt_agent(agent, "host.wrap(...)", type(agent).__name__)
+        if isinstance(source, Problem):
+            raise StartupError([source])
+        planned = replan(self._prepared, wrapped_candidate(source, like))
+        problems = [problem for problem in planned.problems if problem.severity == "error"]
+        if problems:
+            raise StartupError(problems)
+        plan = planned.plans[like]
+
+        def open_run(run_input: RunAgentInput) -> Run:
+            program = self._entered().wrapped(plan, source)
+            return self._run(program, run_input, provide={}, attributes={}, metadata={})
+
+        return WrappedAgent(source.points, open_run)
 
     def _run(
         self,
@@ -307,7 +265,7 @@ class Host:
             provided=provide,
             attributes=attributes,
             metadata=metadata,
-            open_runs=self._open,
+            open_runs=self._entered().open_runs,
         )
         for warning in warnings:
             record.log("host").warning("{}", warning)
@@ -334,183 +292,35 @@ class Host:
                     f"lacks {', '.join(lacking)}"
                 )
 
-    def wrap(self, agent: object, *, like: str = "default") -> Agent:
-        """Return ``agent`` with the layers of the agent ``like`` around it, as an agent again.
-
-        Its ``run(run_input)`` takes the place of the wrapped agent's. Raises :class:`StartupError`
-        when the layers do not fit it, as one whose essential point it lacks.
-        """
-        source = adapt_agent(agent, "host.wrap(...)", type(agent).__name__)
-        if isinstance(source, Problem):
-            raise StartupError([source])
-        return _Wrapped(self, source, like)
-
-    # Making programs -------------------------------------------------------------------------
-    def _program(self, agent: str, plan: Plan, source: AgentSource | None = None) -> Program:
-        if self._lifespans is None:
-            raise UsageError("this host has not been entered", hint="use `async with host:`")
-        layers: list[ActiveLayer] = []
-        may_read: dict[str, frozenset[Capability[Any]]] = {}
-        for planned in plan.layers:
-            layer = self._prepared.layers[agent, planned.id]
-            declared = layer.declaration
-            may_read[planned.id] = frozenset(
-                (*declared.requires, *declared.optional_requires, *declared.provides)
-            )
-            layers.append(
-                ActiveLayer(
-                    id=planned.id,
-                    cls=layer.cls,
-                    facts=layer.facts,
-                    settings=layer.settings,
-                    shared=self._shared.get(layer.key),
-                    declaration=declared,
-                    on_failure="skip" if planned.on_failure == "skip" else "fail",
-                    strict_observers=layer.config.on_failure == "fail",
-                    deadline=layer.config.deadline,
-                )
-            )
-        made_of = source or self._prepared.parts["agents", agent].part.target
-        may_read[agent] = frozenset((*made_of.requires, *made_of.optional_requires))
-        return Program(
-            agent_id=agent,
-            layers=tuple(layers),
-            setup_order=plan.setup_order,
-            make_agent=self._maker(agent, source),
-            values=self._lifespans.values,
-            may_read=may_read,
-            clock=self._clock,
-            tasks=self._tasks,
-            ending_deadline=self._prepared.config.host.ending_deadline,
-            max_concurrent=self._prepared.config.host.max_concurrent,
-            strict=self._strict,
-        )
-
-    def _maker(self, agent: str, source: AgentSource | None) -> Callable[[], Agent]:
-        if source is None and agent in self._host_agents:
-            made = self._host_agents[agent]
-            return lambda: made
-        lifespans = self._lifespans
-        if lifespans is None:
-            raise UsageError("this host has not been entered", hint="use `async with host:`")
-        ctx = LifespanContext(lifespans, agent)
-        if source is not None:
-            settings = source.settings_class()
-            if source.scope == "host":
-                one = source.make(settings, ctx)
-                return lambda: one
-            return lambda: source.make(settings, ctx)
-        prepared = self._prepared.parts["agents", agent]
-        configured: AgentSource = prepared.part.target
-        return lambda: configured.make(prepared.settings, ctx)
-
-    def _step(self, step: LifespanStep) -> Step:
-        if step.part.kind == "layer":
-            return self._layer_step(step)
-        section = {"provider": "providers", "model": "models", "agent": "agents"}[step.part.kind]
-        prepared = self._prepared.parts[section, step.part.id]
-        target = prepared.part.target
-        if step.part.kind == "provider":
-
-            def enter(ctx: LifespanContext) -> Any:
-                return target.lifespan(prepared.settings, ctx)
-
-            keep: Callable[[Any], None] = _forget
-        elif step.part.kind == "agent":
-
-            def enter(ctx: LifespanContext) -> Any:
-                return _making(lambda: target.make(prepared.settings, ctx))
-
-            def keep(agent: Any) -> None:
-                self._host_agents[step.part.id] = agent
-        else:
-
-            def enter(ctx: LifespanContext) -> Any:  # noqa: ARG001 - models have no lifespan yet
-                return _making(lambda: None)
-
-            keep = _forget
-        return Step(
-            part=step.part.id,
-            label=f"{step.part} ({prepared.part.use})",
-            enter=enter,
-            keep=keep,
-            provides=tuple(c for c in target.provides if c.scope == "host"),
-            may_read=frozenset((*target.requires, *target.optional_requires)),
-        )
-
-    def _layer_step(self, step: LifespanStep) -> Step:
-        layer = self._layer_of(step)
-
-        def keep(shared: Any) -> None:
-            self._shared[layer.key] = shared
-
-        declared = layer.declaration
-        return Step(
-            part=step.part.id,
-            label=f"{step.part} ({layer.part.use})",
-            enter=lambda ctx: layer.cls.lifespan(layer.settings, ctx),
-            keep=keep,
-            provides=tuple(c for c in declared.provides if c.scope == "host"),
-            may_read=frozenset((*declared.requires, *declared.optional_requires)),
-        )
-
-    def _layer_of(self, step: LifespanStep) -> PreparedLayer:
-        agents = step.agents or tuple(self._prepared.plans)
-        found = (self._prepared.layers.get((agent, step.part.id)) for agent in agents)
-        return next(layer for layer in found if layer is not None)
-
     def __repr__(self) -> str:
-        state = "running" if self._lifespans is not None else "resolved"
+        state = "entered" if self._live is not None else "resolved"
         return f"<Host {state}: {', '.join(self._prepared.plans)}>"
 
 
-class _Wrapped:
-    """What :meth:`Host.wrap` returns."""
-
-    def __init__(self, host: Host, source: AgentSource, like: str) -> None:
-        self._host = host
-        self._source = source
-        self._like = like
-        self.points = source.points
-        planned = replan(host._prepared, _candidate(source, like))  # noqa: SLF001 - its host's half
-        problems = [p for p in planned.problems if p.severity == "error"]
-        if problems or like not in planned.plans:
-            host._check_agent(like)  # noqa: SLF001
-            raise StartupError(problems)
-        self._plan = planned.plans[like]
-        self._program: Program | None = None
-
-    def run(
-        self, run_input: RunAgentInput, ctx: AgentContext | None = None, /
-    ) -> AsyncIterator[BaseEvent]:
-        """Play one run of the wrapped agent through the layers."""
-        del ctx
-        host = self._host
-        if self._program is None:
-            self._program = host._program(self._like, self._plan, self._source)  # noqa: SLF001
-        run = host._run(  # noqa: SLF001
-            self._program, run_input, provide={}, attributes={}, metadata={}
-        )
-        return aiter(run)
-
-
-def _candidate(source: AgentSource, agent: str) -> Any:
-    from interpose.startup.candidates import AgentCandidate
-
-    return AgentCandidate(
-        id=agent,
-        use="host.wrap(...)",
-        scope=source.scope,
-        points=tuple(point.value for point in source.points),
-        provides=refs(source.provides, "in-house"),
-        requires=refs(source.requires, "in-house"),
-        optional_requires=refs(source.optional_requires, "in-house"),
+def _files(
+    path: str | os.PathLike[str] | None,
+    overlays: Sequence[str | os.PathLike[str]],
+    environ: Mapping[str, str],
+    folder: Path,
+) -> tuple[str, ...]:
+    files = find_files(
+        [*([] if path is None else [path]), *overlays], environ=environ, folder=folder
+    )
+    if files:
+        return files
+    raise StartupError(
+        [
+            Problem(
+                "no-config",
+                "There is no interpose.toml here, and no pyproject.toml with [tool.interpose].",
+                (str(folder),),
+                "Name a file, set INTERPOSE_CONFIG, or make an interpose.toml.",
+            )
+        ]
     )
 
 
-def _layers(
-    layers: Sequence[Layer | type[Middleware[Any, Any]]],
-) -> tuple[Layer, ...]:
+def _layers(layers: Sequence[Layer | type[Middleware[Any, Any]]]) -> tuple[Layer, ...]:
     for layer in layers:
         if not isinstance(layer, Layer | type):
             raise UsageError(
@@ -527,20 +337,3 @@ def _agents(agent: object, agents: Mapping[str, object] | None) -> dict[str, obj
             raise UsageError("agent= and agents['default'] are both given", hint="keep one")
         found["default"] = agent
     return found
-
-
-def built_in_parts() -> tuple[RegisteredPart, ...]:
-    """Return the parts that come with Interpose itself."""
-    source = adapt_agent(Scripted, "", "scripted")
-    if isinstance(source, Problem):
-        raise StartupError([source])
-    return (RegisteredPart("agent", "scripted", "scripted", source, distribution="interpose"),)
-
-
-@asynccontextmanager
-async def _making(make: Callable[[], Any]) -> AsyncIterator[Any]:
-    yield make()
-
-
-def _forget(_value: Any) -> None:
-    """Keep nothing of what a lifespan yields."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from ag_ui.core import (
     AssistantMessage,
@@ -24,7 +24,6 @@ from ag_ui.core import (
     TextPart,
     TokenUsage,
     ToolCallArgsEvent,
-    ToolCallEndEvent,
     ToolCallResultEvent,
     ToolCallStartEvent,
     UserMessage,
@@ -57,7 +56,7 @@ class Assembler:
 
     def push(self, event: BaseEvent) -> Iterator[Whole]:
         """Take the next event and yield what became whole with it."""
-        take = _TAKE.get(event.__class__)
+        take = self._TAKE.get(event.__class__)
         if take is not None:
             yield from take(self, event)
 
@@ -104,21 +103,19 @@ class Assembler:
         for entry in usage:
             yield "on_usage", (entry,)
 
-
-_TAKE: Mapping[type[BaseEvent], Callable[[Assembler, Any], Iterator[Whole]]] = {
-    TextMessageStartEvent: Assembler._open_text,
-    ReasoningMessageStartEvent: Assembler._open_text,
-    TextMessageContentEvent: Assembler._add_text,
-    ReasoningMessageContentEvent: Assembler._add_text,
-    TextMessageEndEvent: Assembler._end_text,
-    ReasoningMessageEndEvent: Assembler._end_text,
-    ToolCallStartEvent: Assembler._open_call,
-    ToolCallArgsEvent: Assembler._add_args,
-    ToolCallEndEvent: lambda _self, _event: iter(()),
-    ToolCallResultEvent: Assembler._settle_call,
-    RunFinishedEvent: Assembler._end_run,
-    RunErrorEvent: Assembler._end_run,
-}
+    _TAKE: ClassVar[Mapping[type[BaseEvent], Callable[[Any, Any], Iterator[Whole]]]] = {
+        TextMessageStartEvent: _open_text,
+        ReasoningMessageStartEvent: _open_text,
+        TextMessageContentEvent: _add_text,
+        ReasoningMessageContentEvent: _add_text,
+        TextMessageEndEvent: _end_text,
+        ReasoningMessageEndEvent: _end_text,
+        ToolCallStartEvent: _open_call,
+        ToolCallArgsEvent: _add_args,
+        ToolCallResultEvent: _settle_call,
+        RunFinishedEvent: _end_run,
+        RunErrorEvent: _end_run,
+    }
 
 
 def _message(start: BaseEvent, message_id: str, text: str) -> Message:

@@ -1,4 +1,4 @@
-"""How a run is ended on purpose: by ``ctx.finish``, ``ctx.interrupt``, ``ctx.abort``, ``run.cancel``.
+"""How a run is ended on purpose: ``ctx.finish``, ``ctx.interrupt``, ``ctx.abort``, ``run.cancel``.
 
 Each leaves a *verdict* on the run's record; what a hook raises after that only carries it out of
 the hook quickly. The record counts, so swallowing the exception does not help.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 from interpose.errors import DeadlineExceeded
@@ -28,7 +29,7 @@ class Deadline:
         self._left = self._seconds
         try:
             async with asyncio.timeout(None) as self._scope:
-                self.resume()
+                self._resume()
                 return await work
         except TimeoutError as error:
             if self._scope is None or not self._scope.expired():
@@ -40,14 +41,21 @@ class Deadline:
         finally:
             self._scope = None
 
-    def pause(self) -> None:
-        """Stop the clock: what is awaited now is not the layer's own work."""
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Let the clock stand: what is awaited in this block is not the layer's own work."""
+        self._pause()
+        try:
+            yield
+        finally:
+            self._resume()
+
+    def _pause(self) -> None:
         if self._scope is not None and not self._scope.expired():
             self._left -= asyncio.get_running_loop().time() - self._since
             self._scope.reschedule(None)
 
-    def resume(self) -> None:
-        """Let the clock run again."""
+    def _resume(self) -> None:
         if self._scope is not None and not self._scope.expired():
             self._since = asyncio.get_running_loop().time()
             self._scope.reschedule(self._since + max(self._left, 0.0))

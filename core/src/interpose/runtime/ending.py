@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Sequence
+from typing import Literal
 
 from ag_ui.core import (
     BaseEvent,
@@ -47,9 +48,11 @@ def of_event(record: RunRecord, event: BaseEvent) -> EndInfo:
     return EndInfo("finish", info, info.duration)
 
 
-def aborted(record: RunRecord, reason: str, cause: str) -> EndInfo:
+def aborted(
+    record: RunRecord, reason: str, cause: Literal["abort", "cancelled", "consumer-gone"]
+) -> EndInfo:
     """Return the end of a run that was ended on purpose, or lost its consumer."""
-    info = AbortInfo(reason, cause, record.duration)  # type: ignore[arg-type]
+    info = AbortInfo(reason, cause, record.duration)
     return EndInfo("abort", info, info.duration)
 
 
@@ -71,7 +74,7 @@ async def call_terminal_hooks(record: RunRecord, frames: Sequence[Frame], end: E
                 async with asyncio.timeout(record.program.ending_deadline):
                     await frame.observe(hook, info, ended=True)
             except TimeoutError:
-                frame.ctx.log.error("{} of layer {} took too long", hook, frame.layer.id)
+                frame.ctx.log.error("{} of layer {} took too long", hook, frame.layer.id)  # noqa: TRY400 - no stack to show
 
 
 async def run_deferred(record: RunRecord) -> None:

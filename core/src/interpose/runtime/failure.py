@@ -47,7 +47,7 @@ class Failures:
         return event
 
     def exception(self, event: RunErrorEvent) -> BaseException:
-        """Return the exception face of ``event``: the original, if the event still is the host's."""
+        """Return the exception face of ``event``: the original, if the host made the event."""
         self.raised = True
         original = self.original(event)
         if original is not None:

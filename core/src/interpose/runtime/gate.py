@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from ag_ui.core import BaseEvent, EventType, RunAgentInput, RunErrorEvent
@@ -19,19 +20,19 @@ class Gate:
     """What one ``around_run`` calls to go on with the run.
 
     ``raised``: the failure that it gave to the layer last; such an exception is not the layer's.
-    ``output``: whether events other than RUN_STARTED have left the layer.
     """
 
     __slots__ = (
         "_calls",
         "_closed",
         "_frame",
+        "_given",
         "_index",
+        "_output",
         "_pipeline",
+        "_started",
         "_streams",
-        "output",
         "raised",
-        "started",
     )
 
     def __init__(self, pipeline: Pipeline, index: int, frame: Frame) -> None:
@@ -40,15 +41,18 @@ class Gate:
         self._frame = frame
         self._calls = 0
         self._closed = False
+        self._output = False
+        self._started = False
+        self._given: BaseEvent | None = None
         self._streams: list[AsyncGenerator[BaseEvent, None]] = []
         self.raised: BaseException | None = None
-        self.output = False
-        self.started = False
 
-    @property
-    def called(self) -> bool:
-        """Whether the layer has called ``call_next``."""
-        return self._calls > 0
+    def passed(self, event: BaseEvent) -> None:
+        """Take note of an event that has left the layer."""
+        if event.type is EventType.RUN_STARTED:
+            self._started = True
+        else:
+            self._output = True
 
     def __call__(
         self, run_input: RunAgentInput, /, *, continues: bool = False
@@ -74,7 +78,7 @@ class Gate:
                 f"layer {layer!r} called call_next a second time",
                 hint="set may_repeat = True on a middleware that retries",
             )
-        if self._calls and self.output:
+        if self._calls and self._output:
             raise RepeatAfterOutput(
                 f"layer {layer!r} repeated the run after events of the first attempt had left it",
                 hint="hold the events back until the attempt has succeeded",
@@ -87,42 +91,63 @@ class Gate:
     async def _rest(
         self, run_input: RunAgentInput, attempt: int
     ) -> AsyncGenerator[BaseEvent, None]:
-        deadline = self._frame.deadline
-        if deadline is not None:
-            deadline.pause()
-        try:
-            if attempt > 1:
-                await self._close_streams(self._streams[: attempt - 1])
-                await self._pipeline.renew(self._index + 1, attempt)
-            source = self._pipeline.entering(self._index, run_input)
-        except Exception as error:
-            self.raised = error
-            raise
-        finally:
-            if deadline is not None:
-                deadline.resume()
+        with self._elsewhere():
+            source = await self._begin(run_input, attempt)
         try:
             while True:
-                if deadline is not None:
-                    deadline.pause()
-                try:
-                    event = await source.__anext__()
-                except StopAsyncIteration:
+                with self._elsewhere():
+                    event = await anext(source, None)
+                if event is None:
                     return
-                finally:
-                    if deadline is not None:
-                        deadline.resume()
-                if event.type is EventType.RUN_STARTED and self.started:
-                    continue  # one visible run: the first attempt's has left already
-                if isinstance(event, RunErrorEvent):
-                    self.raised = self._pipeline.record.failures.exception(event)
-                    self._pipeline.attempt_ended(self._index + 1, event)
-                    raise self.raised
-                if event.type is EventType.RUN_FINISHED:
-                    self._pipeline.attempt_ended(self._index + 1, event)
-                yield event
+                if self._admits(event):
+                    self._given = event
+                    yield event
         finally:
-            await close(source, self._pipeline.record.program.ending_deadline, "the inner run")
+            await close(source, self._seconds, "the inner run")
+
+    def _elsewhere(self) -> AbstractContextManager[None]:
+        """Return a block in which the layer's own clock stands."""
+        deadline = self._frame.deadline
+        return nullcontext() if deadline is None else deadline.paused()
+
+    async def _begin(
+        self, run_input: RunAgentInput, attempt: int
+    ) -> AsyncGenerator[BaseEvent, None]:
+        if attempt > 1:
+            await self._close_streams(self._streams[: attempt - 1])
+            try:
+                await self._pipeline.renew(self._index + 1, attempt)
+            except Exception as error:
+                self.raised = error
+                raise
+        return self._pipeline.entering(self._index, run_input)
+
+    def _admits(self, event: BaseEvent) -> bool:
+        """Give an event to the layer, or raise the exception that a RUN_ERROR stands for."""
+        if event.type is EventType.RUN_STARTED:
+            return not self._started  # one visible run: the first attempt's has left already
+        if isinstance(event, RunErrorEvent):
+            self._pipeline.attempt_ended(self._index + 1, event)
+            self.raised = self._pipeline.record.failures.exception(event)
+            raise self.raised
+        if event.type is EventType.RUN_FINISHED:
+            self._pipeline.attempt_ended(self._index + 1, event)
+        return True
+
+    async def without_layer(
+        self, run_input: RunAgentInput, left: BaseEvent | None
+    ) -> AsyncIterator[BaseEvent]:
+        """Go on with the run past a layer that is skipped; ``left`` is what it passed on last."""
+        if not self._streams:
+            self(run_input)
+        elif self._given is not None and self._given is not left:
+            yield self._given
+        async for event in self._streams[-1]:
+            yield event
+
+    @property
+    def _seconds(self) -> float:
+        return self._pipeline.record.program.ending_deadline
 
     async def close(self) -> None:
         """Close every stream that was handed out; later calls are refused."""
@@ -131,4 +156,4 @@ class Gate:
 
     async def _close_streams(self, streams: list[AsyncGenerator[BaseEvent, None]]) -> None:
         for stream in streams:
-            await close(stream, self._pipeline.record.program.ending_deadline, "the inner run")
+            await close(stream, self._seconds, "the inner run")

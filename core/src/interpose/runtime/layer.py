@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -136,7 +136,7 @@ class Frame:
             if inspect.iscoroutine(result):
                 result.close()
             raise MiddlewareError(
-                f"{hook} of layer {self.layer.id!r} returned an awaitable, but it is no `async def`",
+                f"{hook} of layer {self.layer.id!r} returned an awaitable, but is no `async def`",
                 hint="make the method itself `async def`, also when a decorator wraps it",
             )
         return result
@@ -172,6 +172,3 @@ class Frame:
             self.layer.id,
         )
         return True
-
-
-Values = Mapping[Capability[Any], Any]

@@ -13,14 +13,13 @@ from typing import Any, Final
 from ag_ui.core import BaseEvent, EventType, RunAgentInput
 
 from interpose.agui import CHUNKS, Expander, Stripper, Transcript
-from interpose.authoring import Agent
 from interpose.context import AgentContext
 from interpose.errors import MiddlewareError, TruncatedStream
 from interpose.events import DROP
 from interpose.runtime import ending
+from interpose.runtime.boundary import Boundary
 from interpose.runtime.closing import close
 from interpose.runtime.control import EndRun
-from interpose.runtime.control import ending as ending_events
 from interpose.runtime.failure import AGENT_FAILED, MIDDLEWARE_FAILED
 from interpose.runtime.gate import Gate
 from interpose.runtime.layer import Frame, Handler
@@ -33,11 +32,10 @@ TERMINALS: Final = frozenset({EventType.RUN_FINISHED, EventType.RUN_ERROR})
 class Pipeline:
     """Plays one run through its layers; ``record.frames`` holds the current attempts' instances."""
 
-    __slots__ = ("_ends", "agent", "begun", "record")
+    __slots__ = ("_ends", "begun", "record")
 
-    def __init__(self, record: RunRecord, agent: Agent) -> None:
+    def __init__(self, record: RunRecord) -> None:
         self.record = record
-        self.agent = agent
         self.begun: list[Frame] = []
         """The frames whose setup has finished, in that order: each is owed a terminal hook."""
         self._ends: dict[int, BaseEvent] = {}
@@ -146,41 +144,30 @@ class Pipeline:
         layers = record.program.layers
         expander = None if layers and self._raw(len(layers) - 1) else Expander()
         stripper = Stripper()
-        last: BaseEvent | None = None
         iterator: AsyncIterator[BaseEvent] | None = None
+        boundary = Boundary(record, AGENT_FAILED)
         try:
-            ctx = AgentContext(record, record.agent)
-            iterator = aiter(self.agent.run(run_input, ctx))
-            while True:
-                event = stripper.admit(await self._from_agent(iterator))
-                if stripper.warnings:
-                    self._warn(stripper)
-                if event is None:
-                    continue
-                record.current = event
-                if expander is None or (expander.idle and event.__class__ not in CHUNKS):
-                    yield event
-                else:
-                    for part in expander.push(event):
-                        yield part
-                record.event_index += 1
-                if event.type in TERMINALS:
-                    return
-        except EndRun:
-            pass
-        except asyncio.CancelledError:
-            if not record.absorb_cancel():
-                raise
-        except Exception as error:  # noqa: BLE001 - the boundary: it becomes an event
-            record.absorb_cancel()
-            last = record.failures.event(error, AGENT_FAILED)
+            with boundary:
+                ctx = AgentContext(record, record.agent)
+                iterator = aiter(record.program.make_agent().run(run_input, ctx))
+                while True:
+                    event = stripper.admit(await self._from_agent(iterator))
+                    if stripper.warnings:
+                        self._warn(stripper)
+                    if event is None:
+                        continue
+                    record.current = event
+                    if expander is None or (expander.idle and event.__class__ not in CHUNKS):
+                        yield event
+                    else:
+                        for part in expander.push(event):
+                            yield part
+                    record.event_index += 1
+                    if event.type in TERMINALS:
+                        return
         finally:
-            if iterator is not None:
-                await close(iterator, record.program.ending_deadline, "the agent")
-        if last is not None and not record.cancelled:
-            yield last
-            return
-        for event in self._verdict_events():
+            await self._close(iterator, "the agent")
+        for event in boundary.events:
             yield event
 
     async def _from_agent(self, iterator: AsyncIterator[BaseEvent]) -> BaseEvent:
@@ -205,43 +192,33 @@ class Pipeline:
 
     async def _expand(self, source: Events) -> Events:
         """Expand chunks outside the raw layers."""
-        record = self.record
         expander = Expander()
-        failed: BaseEvent | None = None
+        boundary = Boundary(self.record, AGENT_FAILED)
         try:
-            async for event in source:
-                for part in expander.push(event):
-                    yield part
-        except Exception as error:  # noqa: BLE001 - the boundary: it becomes an event
-            failed = record.failures.event(error, AGENT_FAILED)
+            with boundary:
+                async for event in source:
+                    for part in expander.push(event):
+                        yield part
         finally:
-            await close(source, record.program.ending_deadline, "the inner run")
-        if failed is not None:
-            yield failed
+            await self._close(source)
+        for event in boundary.events:
+            yield event
 
     async def _hooks(self, frame: Frame, source: Events) -> Events:
         """Pass events through the hooks of one layer, innermost first."""
-        record = self.record
         expander = Expander() if frame.layer.declaration.form == "expanded" else None
-        last: BaseEvent | None = None
+        boundary = Boundary(self.record, MIDDLEWARE_FAILED)
         try:
-            async for event in source:
-                while frame.inbox:
-                    for out in await self._handle(frame, frame.inbox.pop(0), expander):
+            with boundary:
+                async for event in source:
+                    while frame.inbox:
+                        for out in await self._handle(frame, frame.inbox.pop(0), expander):
+                            yield out
+                    for out in await self._handle(frame, event, expander):
                         yield out
-                for out in await self._handle(frame, event, expander):
-                    yield out
-            return
-        except EndRun:
-            pass
-        except Exception as error:  # noqa: BLE001 - the boundary: it becomes an event
-            last = record.failures.event(error, MIDDLEWARE_FAILED)
         finally:
-            await close(source, record.program.ending_deadline, "the inner run")
-        if last is not None:
-            yield last
-            return
-        for event in self._verdict_events():
+            await self._close(source)
+        for event in boundary.events:
             yield event
 
     async def _handle(
@@ -274,65 +251,46 @@ class Pipeline:
 
     async def _around(self, index: int, run_input: RunAgentInput) -> Events:
         """Let a layer's ``around_run`` wrap the stream that its event hooks have seen."""
-        record = self.record
         frame = self._frame(index)
         gate = Gate(self, index, frame)
-        last: BaseEvent | None = None
-        instead: Events | None = None
+        boundary = Boundary(self.record, MIDDLEWARE_FAILED)
         stream: Any = None
+        left: BaseEvent | None = None
         try:
-            stream = frame.instance.around_run(frame.ctx, run_input, gate)
-            if not hasattr(stream, "__anext__"):
-                raise MiddlewareError(
-                    f"around_run of layer {frame.layer.id!r} returned a "
-                    f"{type(stream).__name__}, not a stream",
-                    hint="make it an async generator",
-                )
-            while True:
-                step = stream.__anext__()
+            with boundary:
                 try:
-                    event = await (step if frame.deadline is None else frame.deadline.run(step))
-                except StopAsyncIteration:
-                    raise TruncatedStream(
-                        f"around_run of layer {frame.layer.id!r} ended without RUN_FINISHED or "
-                        f"RUN_ERROR."
-                    ) from None
-                if event.type is EventType.RUN_STARTED:
-                    gate.started = True
-                else:
-                    gate.output = True
-                yield event
-                if event.type in TERMINALS:
-                    return
-        except EndRun:
-            pass
-        except Exception as error:  # noqa: BLE001 - the boundary: it becomes an event
-            if error is gate.raised or gate.called or not frame.fail("around_run", error):
-                last = record.failures.event(error, MIDDLEWARE_FAILED)
-            else:
-                instead = self.entering(index, run_input)
-        finally:
-            await close(stream, record.program.ending_deadline, f"layer {frame.layer.id}")
-            await gate.close()
-        if instead is not None:
-            try:
-                async for event in instead:
+                    stream = _checked_stream(
+                        frame, frame.instance.around_run(frame.ctx, run_input, gate)
+                    )
+                    while True:
+                        left = await self._step(frame, stream)
+                        gate.passed(left)
+                        yield left
+                        if left.type in TERMINALS:
+                            return
+                except Exception as error:
+                    if error is gate.raised or not frame.fail("around_run", error):
+                        raise
+                async for event in gate.without_layer(run_input, left):
                     yield event
-            finally:
-                await close(instead, record.program.ending_deadline, "the inner run")
-            return
-        if last is not None:
-            yield last
-            return
-        for event in self._verdict_events():
+        finally:
+            await self._close(stream, f"layer {frame.layer.id}")
+            await gate.close()
+        for event in boundary.events:
             yield event
 
-    def _verdict_events(self) -> Sequence[BaseEvent]:
-        record = self.record
-        if record.verdict is None:
-            error = MiddlewareError("a hook raised the host's control flow without a verdict")
-            return (record.failures.event(error, MIDDLEWARE_FAILED),)
-        return ending_events(record.verdict, record.thread_id, record.run_id)
+    @staticmethod
+    async def _step(frame: Frame, stream: AsyncIterator[BaseEvent]) -> BaseEvent:
+        step = stream.__anext__()
+        try:
+            return await (step if frame.deadline is None else frame.deadline.run(step))
+        except StopAsyncIteration:
+            raise TruncatedStream(
+                f"around_run of layer {frame.layer.id!r} ended without RUN_FINISHED or RUN_ERROR."
+            ) from None
+
+    async def _close(self, stream: Any, owner: str = "the inner run") -> None:
+        await close(stream, self.record.program.ending_deadline, owner)
 
     # Attempts --------------------------------------------------------------------------------
     def attempt_ended(self, index: int, terminal: BaseEvent) -> None:
@@ -357,6 +315,17 @@ class Pipeline:
             if layer.declaration.tracks_state:
                 frame = record.frames[layer.id]
                 frame.transcript = Transcript(record.input.messages, record.input.state)
+
+
+def _checked_stream(frame: Frame, stream: Any) -> AsyncIterator[BaseEvent]:
+    if hasattr(stream, "__anext__"):
+        return stream  # type: ignore[no-any-return]
+    if asyncio.iscoroutine(stream):
+        stream.close()
+    raise MiddlewareError(
+        f"around_run of layer {frame.layer.id!r} returned a {type(stream).__name__}, not a stream",
+        hint="make it an async generator",
+    )
 
 
 def _returned(frame: Frame, handler: Handler, event: BaseEvent, result: Any) -> Sequence[BaseEvent]:

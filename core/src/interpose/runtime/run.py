@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Generator
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self
@@ -15,9 +15,8 @@ from interpose.agui import Transcript
 from interpose.errors import RunError, UsageError
 from interpose.payloads import EndInfo, ErrorInfo, FinishInfo
 from interpose.runtime import ending
+from interpose.runtime.boundary import Boundary
 from interpose.runtime.closing import close
-from interpose.runtime.control import EndRun
-from interpose.runtime.control import ending as ending_events
 from interpose.runtime.failure import AGENT_FAILED, MIDDLEWARE_FAILED
 from interpose.runtime.outlet import Outlet
 from interpose.runtime.pipeline import Pipeline
@@ -64,6 +63,8 @@ class Run(Generic[Out]):
         self._record = record
         self._stream: AsyncGenerator[BaseEvent, None] | None = None
         self._end: EndInfo | None = None
+        self._pipeline: Pipeline | None = None
+        self._source: AsyncGenerator[BaseEvent, None] | None = None
         self._fold = Transcript(record.input.messages, record.input.state)
 
     @property
@@ -144,30 +145,14 @@ class Run(Generic[Out]):
 
     async def _play(self) -> AsyncGenerator[BaseEvent, None]:
         """Drive the run in the caller's task; whatever ends it, the layers hear of it once."""
-        record = self._record
-        outlet = Outlet(record)
-        pipeline: Pipeline | None = None
-        source: AsyncGenerator[BaseEvent, None] | None = None
+        outlet = Outlet(self._record)
         try:
-            try:
-                record.open()
-                pipeline = Pipeline(record, record.program.make_agent())
-                source = pipeline.leaving(0, await pipeline.begin())
-            except EndRun:
-                opening = _verdict(record)
-            except Exception as error:  # noqa: BLE001 - a failure before the first event
-                code = AGENT_FAILED if pipeline is None else MIDDLEWARE_FAILED
-                opening = outlet.fail(error, code)
-            else:
-                opening = ()
-            for event in opening if outlet.terminal else _through(outlet, opening):
+            for event in await self._begin(outlet):
                 self._take(event)
                 yield event
-            if source is not None:
-                async for inner in source:
-                    pending = [*record.outbox, inner]
-                    record.outbox.clear()
-                    for event in _through(outlet, pending):
+            if self._source is not None:
+                async for inner in self._source:
+                    for event in self._leaving(outlet, inner):
                         self._take(event)
                         yield event
                     if outlet.terminal is not None:
@@ -177,13 +162,35 @@ class Run(Generic[Out]):
                         self._take(event)
                         yield event
         except GeneratorExit:
-            self._end = self._end or ending.aborted(record, "the consumer is gone", "consumer-gone")
+            self._abort("the consumer is gone", "consumer-gone")
             raise
         except asyncio.CancelledError:
-            self._end = self._end or ending.aborted(record, "the task was cancelled", "cancelled")
+            self._abort("the task was cancelled", "cancelled")
             raise
         finally:
-            await self._finish(pipeline, source)
+            await self._finish()
+
+    async def _begin(self, outlet: Outlet) -> Sequence[BaseEvent]:
+        """Set up the layers; returns the whole stream of a run that ends right there."""
+        record = self._record
+        boundary = Boundary(record, MIDDLEWARE_FAILED)
+        with boundary:
+            record.open()
+            self._pipeline = Pipeline(record)
+            self._source = self._pipeline.leaving(0, await self._pipeline.begin())
+        return [event for ended in boundary.events for event in outlet.push(ended)]
+
+    def _leaving(self, outlet: Outlet, inner: BaseEvent) -> Iterator[BaseEvent]:
+        """Yield what is handed over for an event that left the outermost layer."""
+        record = self._record
+        while record.outbox:
+            yield from outlet.push(record.outbox.pop(0))
+        yield from outlet.push(inner)
+
+    def _abort(self, reason: str, cause: Literal["cancelled", "consumer-gone"]) -> None:
+        """Fix the outcome of a run that is not driven on, unless its terminal was handed over."""
+        if self._end is None:
+            self._end = ending.aborted(self._record, reason, cause)
 
     def _take(self, event: BaseEvent) -> None:
         """Fold an event that is handed over now; a terminal fixes the outcome."""
@@ -192,34 +199,27 @@ class Run(Generic[Out]):
             self._end = ending.of_event(self._record, event)
             self._record.ended = True
 
-    async def _finish(
-        self, pipeline: Pipeline | None, source: AsyncGenerator[BaseEvent, None] | None
-    ) -> None:
+    async def _finish(self) -> None:
         record = self._record
+        program = record.program
         record.ended = True
         record.phase = "end"
-        program = record.program
         if self._end is None:
             error = RunError("the run ended without a terminal event")
             self._end = ending.of_event(record, record.failures.event(error, AGENT_FAILED))
         if isinstance(self._end.info, ErrorInfo):
             self._report(self._end.info)
         try:
-            if source is not None:
-                await close(source, program.ending_deadline, "the run")
+            await close(self._source, program.ending_deadline, "the run")
         finally:
-            frames = [] if pipeline is None else pipeline.begun
-            if frames:
-                hooks = program.tasks.spawn(
-                    ending.call_terminal_hooks(record, frames, self._end),
-                    f"terminal hooks of run {record.run_id}",
-                )
-                await asyncio.shield(hooks)
+            if self._pipeline is not None and self._pipeline.begun:
+                hooks = ending.call_terminal_hooks(record, self._pipeline.begun, self._end)
+                name = f"terminal hooks of run {record.run_id}"
+                await asyncio.shield(program.tasks.spawn(hooks, name))
             record.close()
             if record.deferred:
-                program.tasks.spawn(
-                    ending.run_deferred(record), f"deferred work of run {record.run_id}"
-                )
+                work = ending.run_deferred(record)
+                program.tasks.spawn(work, f"deferred work of run {record.run_id}")
 
     def _report(self, info: ErrorInfo) -> None:
         record = self._record
@@ -227,14 +227,3 @@ class Run(Generic[Out]):
 
     def __repr__(self) -> str:
         return f"<Run {self.run_id} of agent {self._record.agent}>"
-
-
-def _verdict(record: RunRecord) -> list[BaseEvent]:
-    if record.verdict is None:
-        raise RunError("a hook raised the host's control flow without a verdict")
-    return list(ending_events(record.verdict, record.thread_id, record.run_id))
-
-
-def _through(outlet: Outlet, events: Any) -> Generator[BaseEvent, None, None]:
-    for event in events:
-        yield from outlet.push(event)

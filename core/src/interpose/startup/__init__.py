@@ -1,0 +1,1 @@
+"""Startup: each phase returns data and problems; :mod:`preparing` calls them in order."""

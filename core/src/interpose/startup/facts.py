@@ -37,13 +37,14 @@ def refs(capabilities: Iterable[Capability[object]], declared_by: str) -> tuple[
 def layer_candidate(
     config: LayerConfig,
     index: int,
+    *,
     state: State,
     part: RegisteredPart | None,
     declared: tuple[MiddlewareFacts, Declaration] | None,
     settings: tuple[SettingOrigin, ...] = (),
     key: KeyPath = (),
 ) -> Candidate:
-    """Return a layer; without ``declared`` it only stands in the order, with the operator's edges."""
+    """Return a layer; without ``declared`` it only has a place, and the operator's edges."""
     facts, declaration = declared or (None, Declaration())
     by = (part.distribution if part else None) or "in-house"
     stage = config.stage or (declaration.stage and declaration.stage.value)

@@ -6,23 +6,23 @@ hides nothing else. Nothing is started here: no lifespan, no agent, no task.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, Final
 
 from pydantic import BaseModel
 
-from interpose.authoring import Declaration, Layer, Middleware
-from interpose.capability import Capability
+from interpose.authoring import Declaration, Layer
 from interpose.errors import Problem, StartupError
-from interpose.plan import LifespanStep, Plan, SettingOrigin
+from interpose.plan import SettingOrigin
 from interpose.startup.adapting import AgentSource
+from interpose.startup.application import check_application
 from interpose.startup.candidates import AgentCandidate, Candidate, Choice, State
 from interpose.startup.composition import Composition, compose
 from interpose.startup.configuration import Configuration, gather
 from interpose.startup.contributions import RegisteredPart
-from interpose.startup.discovery import Discovery, discover
+from interpose.startup.discovery import Discovery
 from interpose.startup.facts import (
     agent_candidate,
     layer_candidate,
@@ -40,94 +40,22 @@ from interpose.startup.hostconfig import (
     settings_parts,
 )
 from interpose.startup.hostreading import read_host
-from interpose.startup.inspection import MiddlewareFacts, inspect_middleware, settings_class
+from interpose.startup.inspection import inspect_middleware, settings_class
 from interpose.startup.lifecycle import call_plan_resolved
 from interpose.startup.loading import cause
 from interpose.startup.overrides import from_mapping, from_options
 from interpose.startup.part import Part
 from interpose.startup.planning import Configured, Planned, plan_agents
-from interpose.startup.registration import Catalogue, build_catalogue, in_house
-from interpose.startup.secrecy import known_secrets, redact
+from interpose.startup.prepared import Given, Prepared, PreparedLayer, PreparedPart
+from interpose.startup.registration import SECTIONS, Catalogue, build_catalogue, in_house
 from interpose.startup.tree import KeyPath
-from interpose.startup.uses import ObjectUse, Wanted, parse_use
+from interpose.startup.uses import Kind, ObjectUse, Wanted, parse_use
 
 IN_CODE = "Host(layers=...)"
 _UNBOUND = "host.wrap(...)"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
-    """What a host is made from.
-
-    ``files``: names of the files, the base first; ``folder``: what relative names mean.
-    ``agents``: agents given in code. ``discover``: how to find installed plugins; called only
-    when something names one. ``assume_application``: ``[capabilities] x = "application"`` counts
-    as the application's promise (for ``check``, which runs without it).
-    """
-
-    folder: Path
-    files: Sequence[str] = ()
-    environ: Mapping[str, str] = field(default_factory=dict, repr=False)
-    overrides: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    options: Sequence[str] = field(default=(), repr=False)
-    layers: Sequence[Layer] = ()
-    agents: Mapping[str, object] = field(default_factory=dict)
-    provide: Mapping[Capability[Any], Any] = field(default_factory=dict, repr=False)
-    provides: Sequence[Capability[Any]] = ()
-    assume_application: bool = False
-    discover: Callable[[], Discovery] = discover
-    built_in: Sequence[RegisteredPart] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class PreparedLayer:
-    """A layer as one agent has it; ``key`` is the path of its settings."""
-
-    config: LayerConfig
-    part: RegisteredPart
-    facts: MiddlewareFacts
-    settings: BaseModel
-    declaration: Declaration
-    key: KeyPath
-
-    @property
-    def cls(self) -> type[Middleware[Any, Any]]:
-        """The middleware's class."""
-        return self.facts.cls
-
-
-@dataclass(frozen=True, slots=True)
-class PreparedPart:
-    """An agent, a provider or a model with its settings."""
-
-    config: UseConfig
-    part: RegisteredPart
-    settings: BaseModel
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A host that could start. ``layers`` by agent and layer id; other parts by their path."""
-
-    config: HostConfig
-    configuration: Configuration = field(repr=False)
-    composition: Composition = field(repr=False)
-    catalogue: Catalogue = field(repr=False)
-    configured: Configured = field(repr=False)
-    layers: Mapping[tuple[str, str], PreparedLayer] = field(repr=False)
-    parts: Mapping[KeyPath, PreparedPart] = field(repr=False)
-    plans: Mapping[str, Plan] = field(repr=False)
-    lifespan_order: tuple[LifespanStep, ...] = ()
-    warnings: tuple[Problem, ...] = ()
-
-    def scrub(self, text: str) -> str:
-        """Take the secrets of all settings out of somebody else's message."""
-        secrets: set[str] = set()
-        for path, tree in self.composition.trees.items():
-            settings = self.composition.settings.get(path)
-            if settings is not None:
-                secrets |= known_secrets(type(settings), tree)
-        return redact(text, secrets)
+KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
+    {section: kind for kind, section in SECTIONS.items()}
+)
 
 
 def prepare(given: Given) -> Prepared:
@@ -151,31 +79,27 @@ class _Preparation:
         self.agent_configs = self._agent_configs()
 
     def run(self) -> Prepared:
-        self._check_application()
-        catalogue = self._catalogue()
-        parts = self._resolve(catalogue)
-        composition = self._compose(parts)
-        layers = self._declare(parts, composition)
-        configured = self._configured(parts, composition, layers, catalogue)
-        planned = self._plan(configured, catalogue)
+        """Go on from what is said to what is loaded, what it is set to, and what comes of it."""
+        self.problems += check_application(self.given.provide, self.given.provides)
+        self.catalogue = self._catalogue()
+        self.parts = self._resolve()
+        self.composition = self._compose()
+        self.layers = self._declare()
+        configured = self._configured()
+        planned = self._plan(configured)
         problems = tuple(dict.fromkeys(self.problems))
         if any(problem.severity == "error" for problem in problems):
             raise StartupError(problems)
         return Prepared(
             config=self.config,
             configuration=self.configuration,
-            composition=composition,
-            catalogue=catalogue,
+            composition=self.composition,
+            catalogue=self.catalogue,
             configured=configured,
-            layers=layers,
+            layers=self.layers,
             parts={
-                config.path: PreparedPart(
-                    config,
-                    parts[config.path],
-                    self._settings(composition, config.path, parts[config.path]),
-                )
-                for config in self._uses()
-                if config.path in parts
+                use.path: PreparedPart(use, self.parts[use.path], self._settings(use))
+                for use in self._uses()
             },
             plans=planned.plans,
             lifespan_order=planned.lifespan_order,
@@ -231,35 +155,6 @@ class _Preparation:
     def _uses(self) -> tuple[UseConfig, ...]:
         return (*self.agent_configs, *self.config.providers, *self.config.models)
 
-    def _check_application(self) -> None:
-        for capability, value in self.given.provide.items():
-            missing = capability.missing_members(value)
-            if capability.scope == "run":
-                self._problem(
-                    "application",
-                    f"The capability {capability.name} belongs to a run, but Host(provide=...) "
-                    f"gives it to the whole host.",
-                    "Promise it with Host(provides=[...]), and give it to each run: "
-                    "host.run(..., provide={...}).",
-                )
-            elif missing:
-                self._problem(
-                    "application",
-                    f"Host(provide=...) gives {capability.name} a {type(value).__name__} that lacks "
-                    f"{', '.join(missing)}.",
-                    "Give it a value with these members.",
-                )
-        for capability in self.given.provides:
-            if capability.scope == "host" and capability not in self.given.provide:
-                self._problem(
-                    "application",
-                    f"Host(provides=...) promises {capability.name}, which belongs to the host.",
-                    "Give its value: Host(provide={...}).",
-                )
-
-    def _problem(self, code: str, message: str, hint: str) -> None:
-        self.problems.append(Problem(code, message, ("Host(...)",), hint))
-
     # What is loaded --------------------------------------------------------------------------
     def _wanted(self) -> list[Wanted]:
         wanted = [
@@ -267,18 +162,19 @@ class _Preparation:
             for layer in self.config.layers
             if layer.id not in self.in_code and self._is_on(layer)
         ]
-        kinds = {"agents": "agent", "providers": "provider", "models": "model"}
         wanted += [
-            Wanted(use.use.name, kinds[use.section], use.use.place or use.place)  # type: ignore[arg-type]
+            Wanted(use.use.name, KINDS[use.section], use.use.place or use.place)
             for use in self._uses()
-            if use.id not in self.given.agents or use.section != "agents"
-            if use.use.name != _UNBOUND
+            if not self._is_in_code(use) and use.use.name != _UNBOUND
         ]
         wanted += [Wanted(named.name, None, named.place) for named in self.config.plugins]
         return wanted
 
     def _is_on(self, layer: LayerConfig) -> bool:
         return any(layer.is_on(agent.id) for agent in self.agent_configs)
+
+    def _is_in_code(self, use: UseConfig) -> bool:
+        return use.section == "agents" and use.id in self.given.agents
 
     def _catalogue(self) -> Catalogue:
         wanted = self._wanted()
@@ -292,94 +188,74 @@ class _Preparation:
         self.problems += catalogue.problems
         return catalogue
 
-    def _resolve(self, catalogue: Catalogue) -> dict[KeyPath, RegisteredPart]:
+    def _resolve(self) -> dict[KeyPath, RegisteredPart]:
         """Find the class behind each table that is on."""
-        parts: dict[KeyPath, RegisteredPart] = {}
-        for layer in self.config.layers:
-            in_code = self.in_code.get(layer.id)
-            if not self._is_on(layer):
-                continue
-            if in_code is not None:
-                found = in_house(in_code.use, "middleware", _described(in_code.use), IN_CODE)
-            else:
-                found = catalogue.resolve(
-                    layer.use.name,
-                    "middleware",
-                    layer.use.place or layer.place,
-                    required=layer.required,
-                )
-            self._keep(parts, layer.path, found)
-        kinds = {"agents": "agent", "providers": "provider", "models": "model"}
-        for use in self._uses():
-            if use.section == "agents" and use.id in self.given.agents:
-                agent = self.given.agents[use.id]
-                found = in_house(agent, "agent", _described(agent), "Host(agent=...)")
-            elif use.use.name == _UNBOUND:
-                source = AgentSource(make=_unbound, scope="run")
-                found = RegisteredPart("agent", _UNBOUND, _UNBOUND, source)
-            else:
-                found = catalogue.resolve(
-                    use.use.name,
-                    kinds[use.section],  # type: ignore[arg-type]
-                    use.use.place or use.place,
-                )
-            self._keep(parts, use.path, found)
-        return parts
+        found = {
+            layer.path: self._middleware(layer)
+            for layer in self.config.layers
+            if self._is_on(layer)
+        }
+        found |= {use.path: self._used(use) for use in self._uses()}
+        self.problems += (part for part in found.values() if isinstance(part, Problem))
+        return {path: part for path, part in found.items() if not isinstance(part, Problem)}
 
-    def _keep(
-        self,
-        parts: dict[KeyPath, RegisteredPart],
-        path: KeyPath,
-        found: RegisteredPart | Problem,
-    ) -> None:
-        if isinstance(found, Problem):
-            self.problems.append(found)
-        else:
-            parts[path] = found
+    def _middleware(self, layer: LayerConfig) -> RegisteredPart | Problem:
+        in_code = self.in_code.get(layer.id)
+        if in_code is not None:
+            return in_house(in_code.use, "middleware", _described(in_code.use), IN_CODE)
+        return self.catalogue.resolve(
+            layer.use.name,
+            "middleware",
+            layer.use.place or layer.place,
+            required=layer.required,
+        )
+
+    def _used(self, use: UseConfig) -> RegisteredPart | Problem:
+        if self._is_in_code(use):
+            agent = self.given.agents[use.id]
+            return in_house(agent, "agent", _described(agent), "Host(agent=...)")
+        if use.use.name == _UNBOUND:
+            source = AgentSource(make=_unbound, scope="run")
+            return RegisteredPart("agent", _UNBOUND, _UNBOUND, source)
+        return self.catalogue.resolve(use.use.name, KINDS[use.section], use.use.place or use.place)
 
     # What it is set to -----------------------------------------------------------------------
-    def _compose(self, parts: Mapping[KeyPath, RegisteredPart]) -> Composition:
+    def _compose(self) -> Composition:
         models = {
-            layer.id: settings_class(parts[layer.path].target)
+            layer.id: settings_class(self.parts[layer.path].target)
             for layer in self.config.layers
-            if layer.path in parts
+            if layer.path in self.parts
         }
         agents = [agent.id for agent in self.agent_configs]
-        wanted = [
-            self._with_given(part, parts) for part in settings_parts(self.config, agents, models)
-        ]
+        wanted = [self._with_given(part) for part in settings_parts(self.config, agents, models)]
         wanted += [
-            Part(use.path, _settings_model(parts[use.path]), title=parts[use.path].name)
+            Part(use.path, _settings_model(self.parts[use.path]), title=self.parts[use.path].name)
             for use in self._uses()
-            if use.path in parts and not (use.section == "agents" and use.id in self.given.agents)
+            if use.path in self.parts and not self._is_in_code(use)
         ]
         composition = compose(wanted, self.configuration)
         self.problems += composition.problems
         return composition
 
-    def _with_given(self, part: Part, parts: Mapping[KeyPath, RegisteredPart]) -> Part:
+    def _with_given(self, part: Part) -> Part:
         layer = str(part.path[-1])
         in_code = self.in_code.get(layer)
         settings = None if in_code is None else in_code.settings
-        title = parts["middleware", layer].name
-        if not isinstance(settings, BaseModel):
-            return replace(part, title=title)
-        return replace(part, title=title, given=settings)
+        title = self.parts["middleware", layer].name
+        given = settings if isinstance(settings, BaseModel) else None
+        return replace(part, title=title, given=given)
 
-    @staticmethod
-    def _settings(composition: Composition, path: KeyPath, part: RegisteredPart) -> BaseModel:
-        found = composition.settings.get(path)
-        return _settings_model(part)() if found is None else found
+    def _settings(self, use: UseConfig) -> BaseModel:
+        found = self.composition.settings.get(use.path)
+        return _settings_model(self.parts[use.path])() if found is None else found
 
-    def _declare(
-        self, parts: Mapping[KeyPath, RegisteredPart], composition: Composition
-    ) -> dict[tuple[str, str], PreparedLayer]:
+    def _declare(self) -> dict[tuple[str, str], PreparedLayer]:
         layers: dict[tuple[str, str], PreparedLayer] = {}
         for agent in self.agent_configs:
             for config in self.config.layers:
-                part = parts.get(config.path)
+                part = self.parts.get(config.path)
                 key = config.settings_path(agent.id)
-                settings = composition.settings.get(key)
+                settings = self.composition.settings.get(key)
                 if part is None or settings is None or not config.is_on(agent.id):
                     continue
                 declaration = self._declaration(config, part, settings)
@@ -407,95 +283,69 @@ class _Preparation:
         return None
 
     # What comes of it ------------------------------------------------------------------------
-    def _configured(
-        self,
-        parts: Mapping[KeyPath, RegisteredPart],
-        composition: Composition,
-        layers: Mapping[tuple[str, str], PreparedLayer],
-        catalogue: Catalogue,
-    ) -> Configured:
+    def _configured(self) -> Configured:
         base: list[Candidate] = []
         variants: dict[tuple[str, str], Candidate] = {}
         for index, config in enumerate(self.config.layers):
             found = {
-                agent.id: self._candidate(config, index, agent.id, parts, composition, layers)
-                for agent in self.agent_configs
+                agent.id: self._candidate(config, index, agent.id) for agent in self.agent_configs
             }
             serving = [agent for agent in found if config.serves(agent)] or [*found]
             base.append(found[serving[0]])
             variants |= {(agent, config.id): item for agent, item in found.items()}
-        agents = tuple(
-            agent_candidate(
-                use, index, parts[use.path], self._origins(composition, use.path, parts)
-            )
-            for index, use in enumerate(self.agent_configs)
-            if use.path in parts
-        )
         uses = (*self.config.providers, *self.config.models)
         return Configured(
-            agents=agents,
+            agents=tuple(
+                agent_candidate(use, index, self.parts[use.path], self._origins(use.path))
+                for index, use in enumerate(self.agent_configs)
+                if use.path in self.parts
+            ),
             layers=tuple(base),
             variants=variants,
             parts=tuple(
-                part_candidate(
-                    use, index, parts[use.path], self._origins(composition, use.path, parts)
-                )
+                part_candidate(use, index, self.parts[use.path], self._origins(use.path))
                 for index, use in enumerate(uses)
-                if use.path in parts
+                if use.path in self.parts
             ),
-            inactive=tuple(use.id for use in uses if use.path not in parts),
+            inactive=tuple(use.id for use in uses if use.path not in self.parts),
             application=refs((*self.given.provide, *self.given.provides), "the application"),
             assume_application=self.given.assume_application,
             choices=tuple(
                 Choice(name, named.name, named.place)
                 for name, named in self.config.capabilities.items()
             ),
-            offers=offers(catalogue.discovery, catalogue.active),
+            offers=offers(self.catalogue.discovery, self.catalogue.active),
         )
 
-    def _candidate(
-        self,
-        config: LayerConfig,
-        index: int,
-        agent: str,
-        parts: Mapping[KeyPath, RegisteredPart],
-        composition: Composition,
-        layers: Mapping[tuple[str, str], PreparedLayer],
-    ) -> Candidate:
-        layer = layers.get((agent, config.id))
+    def _candidate(self, config: LayerConfig, index: int, agent: str) -> Candidate:
+        layer = self.layers.get((agent, config.id))
         state: State = "on" if layer else "failed" if config.is_on(agent) else "off"
         key = config.settings_path(agent)
         return layer_candidate(
             config,
             index,
-            state,
-            parts.get(config.path),
-            None if layer is None else (layer.facts, layer.declaration),
-            self._origins(composition, key, parts, config.path),
-            key,
+            state=state,
+            part=self.parts.get(config.path),
+            declared=None if layer is None else (layer.facts, layer.declaration),
+            settings=self._origins(key, config.path),
+            key=key,
         )
 
-    @staticmethod
-    def _origins(
-        composition: Composition,
-        path: KeyPath,
-        parts: Mapping[KeyPath, RegisteredPart],
-        owner: KeyPath | None = None,
-    ) -> tuple[SettingOrigin, ...]:
-        part = parts.get(owner or path)
+    def _origins(self, path: KeyPath, owner: KeyPath | None = None) -> tuple[SettingOrigin, ...]:
+        part = self.parts.get(owner or path)
         if part is None:
             return ()
-        return origins(_settings_model(part), composition.trees.get(path))
+        return origins(_settings_model(part), self.composition.trees.get(path))
 
-    def _plan(self, configured: Configured, catalogue: Catalogue) -> Planned:
+    def _plan(self, configured: Configured) -> Planned:
         planned = plan_agents(configured)
         if any(p.code == "missing-capability" for p in planned.problems) and not configured.offers:
             # Only now is it worth knowing what else is installed.
-            could = offers(self.given.discover(), catalogue.active)
+            could = offers(self.given.discover(), self.catalogue.active)
             planned = plan_agents(replace(configured, offers=could))
         self.problems += planned.problems
         for plan in planned.plans.values():
-            self.problems += call_plan_resolved(catalogue.plugins, plan)
+            self.problems += call_plan_resolved(self.catalogue.plugins, plan)
         return planned
 
 

@@ -1,0 +1,211 @@
+"""What exists only while a host is entered: lifespans, shared values, programs, open runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from interpose.authoring import Agent
+from interpose.capability import Capability
+from interpose.context import LifespanContext
+from interpose.plan import LifespanStep, Plan
+from interpose.runtime.layer import ActiveLayer
+from interpose.runtime.lifespans import Lifespans, Step
+from interpose.runtime.program import Program
+from interpose.runtime.record import RunRecord
+from interpose.runtime.tasks import HostTasks
+from interpose.services import Clock
+from interpose.startup.adapting import AgentSource
+from interpose.startup.candidates import AgentCandidate
+from interpose.startup.facts import refs
+from interpose.startup.prepared import Given, Prepared, PreparedLayer, PreparedPart
+from interpose.startup.tree import KeyPath
+
+_SECTIONS = {"provider": "providers", "model": "models", "agent": "agents"}
+
+
+class Live:
+    """A host between ``__aenter__`` and ``__aexit__``. ``programs``: by agent id."""
+
+    def __init__(self, prepared: Prepared, given: Given, *, clock: Clock, strict: bool) -> None:
+        self.programs: dict[str, Program] = {}
+        self.open_runs: set[RunRecord] = set()
+        self._prepared = prepared
+        self._clock = clock
+        self._strict = strict
+        self._tasks = HostTasks()
+        self._shared: dict[KeyPath, Any] = {}
+        self._agents: dict[str, Agent] = {}
+        self._wrapped: dict[AgentSource, Program] = {}
+        table = prepared.config.host
+        self._ending_deadline = table.ending_deadline
+        self._lifespans = Lifespans(
+            clock=clock,
+            folder=_folder(given),
+            provided=given.provide,
+            startup_deadline=table.startup_deadline,
+            ending_deadline=table.ending_deadline,
+            scrub=prepared.scrub,
+        )
+
+    async def start(self) -> None:
+        """Start all lifespans. Raises :class:`StartupError`; then nothing is left running."""
+        await self._lifespans.start([self._step(step) for step in self._prepared.lifespan_order])
+        for agent, plan in self._prepared.plans.items():
+            source = self._part("agents", agent).part.target
+            self.programs[agent] = self._program(agent, plan, source, self._maker(agent))
+
+    async def stop(self) -> None:
+        """Cancel the runs that are open, wait for the host's tasks, and leave the lifespans."""
+        for record in self.open_runs:
+            record.cancel("the host stops")
+        closing = [asyncio.ensure_future(record.closed.wait()) for record in self.open_runs]
+        try:
+            if closing:
+                await asyncio.wait(closing, timeout=self._ending_deadline)
+            await self._tasks.drain(self._ending_deadline)
+        finally:
+            for each in closing:
+                each.cancel()
+            await self._lifespans.stop()
+
+    def wrapped(self, plan: Plan, source: AgentSource) -> Program:
+        """Return the program of an agent that was given to ``host.wrap``."""
+        found = self._wrapped.get(source)
+        if found is None:
+            agent = plan.agent.ref.id
+            make = _making_of(source, source.settings_class(), self._context(agent))
+            found = self._wrapped[source] = self._program(agent, plan, source, make)
+        return found
+
+    # Programs --------------------------------------------------------------------------------
+    def _program(
+        self, agent: str, plan: Plan, source: AgentSource, make: Callable[[], Agent]
+    ) -> Program:
+        layers = [self._prepared.layers[agent, planned.id] for planned in plan.layers]
+        may_read = {layer.config.id: _declared(layer) for layer in layers}
+        may_read[agent] = frozenset((*source.requires, *source.optional_requires))
+        host = self._prepared.config.host
+        return Program(
+            agent_id=agent,
+            layers=tuple(
+                self._active(layer, planned.on_failure)
+                for layer, planned in zip(layers, plan.layers, strict=True)
+            ),
+            setup_order=plan.setup_order,
+            make_agent=make,
+            values=self._lifespans.values,
+            may_read=may_read,
+            clock=self._clock,
+            tasks=self._tasks,
+            ending_deadline=host.ending_deadline,
+            max_concurrent=host.max_concurrent,
+            strict=self._strict,
+        )
+
+    def _active(self, layer: PreparedLayer, on_failure: str) -> ActiveLayer:
+        return ActiveLayer(
+            id=layer.config.id,
+            cls=layer.cls,
+            facts=layer.facts,
+            settings=layer.settings,
+            shared=self._shared.get(layer.key),
+            declaration=layer.declaration,
+            on_failure="skip" if on_failure == "skip" else "fail",
+            strict_observers=layer.config.on_failure == "fail",
+            deadline=layer.config.deadline,
+        )
+
+    def _maker(self, agent: str) -> Callable[[], Agent]:
+        made = self._agents.get(agent)
+        if made is not None:
+            return lambda: made
+        prepared = self._part("agents", agent)
+        return _making_of(prepared.part.target, prepared.settings, self._context(agent))
+
+    def _context(self, agent: str) -> LifespanContext:
+        return LifespanContext(self._lifespans, agent)
+
+    def _part(self, section: str, part: str) -> PreparedPart:
+        return self._prepared.parts[section, part]
+
+    # Lifespans -------------------------------------------------------------------------------
+    def _step(self, step: LifespanStep) -> Step:
+        if step.part.kind == "layer":
+            return self._layer_step(step)
+        prepared = self._part(_SECTIONS[step.part.kind], step.part.id)
+        target = prepared.part.target
+
+        def enter(ctx: LifespanContext) -> AbstractAsyncContextManager[Any]:
+            if step.part.kind == "provider":
+                return target.lifespan(prepared.settings, ctx)  # type: ignore[no-any-return]
+            if step.part.kind == "agent":
+                return _made(lambda: target.make(prepared.settings, ctx))
+            return _made(lambda: None)  # the built-in loop makes models
+
+        def keep(value: Any) -> None:
+            if step.part.kind == "agent":
+                self._agents[step.part.id] = value
+
+        return Step(
+            part=step.part.id,
+            label=f"{step.part} ({prepared.part.use})",
+            enter=enter,
+            keep=keep,
+            provides=tuple(c for c in target.provides if c.scope == "host"),
+            may_read=frozenset((*target.requires, *target.optional_requires)),
+        )
+
+    def _layer_step(self, step: LifespanStep) -> Step:
+        agents = step.agents or tuple(self._prepared.plans)
+        found = (self._prepared.layers.get((agent, step.part.id)) for agent in agents)
+        layer = next(each for each in found if each is not None)
+
+        def keep(shared: Any) -> None:
+            self._shared[layer.key] = shared
+
+        return Step(
+            part=step.part.id,
+            label=f"{step.part} ({layer.part.use})",
+            enter=lambda ctx: layer.cls.lifespan(layer.settings, ctx),
+            keep=keep,
+            provides=tuple(c for c in layer.declaration.provides if c.scope == "host"),
+            may_read=_declared(layer),
+        )
+
+
+def wrapped_candidate(source: AgentSource, agent: str) -> AgentCandidate:
+    """Return an agent given to ``host.wrap`` as resolution sees it."""
+    return AgentCandidate(
+        id=agent,
+        use="host.wrap(...)",
+        scope=source.scope,
+        points=tuple(point.value for point in source.points),
+        provides=refs(source.provides, "in-house"),
+        requires=refs(source.requires, "in-house"),
+        optional_requires=refs(source.optional_requires, "in-house"),
+    )
+
+
+def _declared(layer: PreparedLayer) -> frozenset[Capability[Any]]:
+    declared = layer.declaration
+    return frozenset((*declared.requires, *declared.optional_requires, *declared.provides))
+
+
+def _making_of(source: AgentSource, settings: Any, ctx: LifespanContext) -> Callable[[], Agent]:
+    if source.scope == "run":
+        return lambda: source.make(settings, ctx)
+    made = source.make(settings, ctx)
+    return lambda: made
+
+
+def _folder(given: Given) -> Path:
+    return (given.folder / given.files[0]).parent if given.files else given.folder
+
+
+@asynccontextmanager
+async def _made(make: Callable[[], Any]) -> AsyncIterator[Any]:
+    yield make()

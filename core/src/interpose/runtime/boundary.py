@@ -1,0 +1,67 @@
+"""The boundary between two streams: whatever is raised inside becomes the events of an ending."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from ag_ui.core import BaseEvent
+
+from interpose.errors import MiddlewareError
+from interpose.runtime.control import EndRun, ending
+from interpose.runtime.failure import MIDDLEWARE_FAILED
+from interpose.runtime.record import RunRecord
+
+
+class Boundary:
+    """Keeps a stream's one face: no ``Exception`` leaves it, a failure is a RUN_ERROR event.
+
+    After the ``with`` block ``events`` holds how the stream is to end; empty when nothing was
+    raised. ``code`` is for failures that have none of their own. The host's own cancellation of
+    the task is undone here; anybody else's passes.
+    """
+
+    __slots__ = ("_code", "_record", "events")
+
+    def __init__(self, record: RunRecord, code: str) -> None:
+        self._record = record
+        self._code = code
+        self.events: Sequence[BaseEvent] = ()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        record = self._record
+        if isinstance(error, EndRun):
+            self.events = verdict_events(record)
+            return True
+        if isinstance(error, asyncio.CancelledError):
+            if record.absorb_cancel():
+                self.events = verdict_events(record)
+                return True
+            return False
+        if isinstance(error, Exception):
+            record.absorb_cancel()  # an agent may answer a cancellation with an error of its own
+            self.events = (
+                verdict_events(record)
+                if record.cancelled
+                else (record.failures.event(error, self._code),)
+            )
+            return True
+        return False
+
+
+def verdict_events(record: RunRecord) -> Sequence[BaseEvent]:
+    """Return the events with which the run's verdict ends a stream."""
+    if record.verdict is None:
+        error = MiddlewareError("the host's control flow was raised without ctx.finish or the like")
+        return (record.failures.event(error, MIDDLEWARE_FAILED),)
+    return ending(record.verdict, record.thread_id, record.run_id)
