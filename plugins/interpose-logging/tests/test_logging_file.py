@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose import StartupError
-from interpose_logging.logfile import LogFile
+from interpose_logging.logfile import LogFile, LogFileError
 
 
 def test_lines_are_appended_and_there_at_once(tmp_path: Path) -> None:
@@ -29,13 +28,12 @@ def test_lines_of_several_threads_stay_whole(tmp_path: Path) -> None:
     assert all(line == line[0] * 200_000 for line in lines)
 
 
-def test_a_file_that_cannot_be_opened_is_a_startup_error(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_opened_is_told_with_its_place_and_remedy(tmp_path: Path) -> None:
     path = tmp_path / "missing" / "runs.log"
-    with pytest.raises(StartupError) as caught, LogFile.opened(path, "audit-log"):
+    with pytest.raises(LogFileError) as caught, LogFile.opened(path, "audit-log"):
         pass
     assert str(caught.value) == (
-        "1 problem at startup\n\n"
-        f"error[log-file]: the log file {path} cannot be opened: No such file or directory\n"
+        f"error[log-file]: The log file {path} cannot be opened: No such file or directory.\n"
         "  at [middleware.audit-log] file\n"
-        "  fix: name a file that this user may append to, in a folder that exists"
+        "  fix: Name a file that this user may append to, in a folder that exists."
     )

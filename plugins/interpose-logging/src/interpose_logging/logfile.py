@@ -8,7 +8,13 @@ from pathlib import Path
 from threading import Lock
 from typing import Self
 
-from interpose import Problem, StartupError
+from interpose import InterposeError
+
+
+class LogFileError(InterposeError):
+    """The file that a layer is to log to cannot be opened for appending; raised at startup."""
+
+    code = "log-file"
 
 
 class LogFile:
@@ -28,18 +34,16 @@ class LogFile:
     def opened(cls, path: Path, layer_id: str) -> Iterator[Self]:
         """Open the file for a layer, and close it.
 
-        Raises :class:`interpose.StartupError` when it cannot be opened for appending.
+        Raises :class:`LogFileError`.
         """
         try:
             file = cls(path)
         except OSError as error:
-            problem = Problem(
-                code="log-file",
-                message=f"the log file {path} cannot be opened: {error.strerror or error}",
-                where=(f"[middleware.{layer_id}] file",),
-                hint="name a file that this user may append to, in a folder that exists",
-            )
-            raise StartupError([problem]) from error
+            raise LogFileError(
+                f"The log file {path} cannot be opened: {error.strerror or error}.",
+                where=f"[middleware.{layer_id}] file",
+                hint="Name a file that this user may append to, in a folder that exists.",
+            ) from error
         try:
             yield file
         finally:
