@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from importlib import import_module
+from itertools import pairwise
 from typing import Any
 
 import pytest
-from ag_ui.core import BaseEvent, TextMessageContentEvent, TextMessageEndEvent, TextMessageStartEvent
+from ag_ui.core import (
+    BaseEvent,
+    TextMessageContentEvent,
+    TextMessageEndEvent,
+    TextMessageStartEvent,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -65,12 +72,31 @@ def leaves(chunks: Sequence[str], cls: type[PatternTransform[Any]] = Mask) -> st
 
 def cut(text: str, places: Iterable[int]) -> list[str]:
     marks = [0, *sorted(min(place, len(text)) for place in places), len(text)]
-    return [text[a:b] for a, b in zip(marks, marks[1:], strict=False)]
+    return [text[a:b] for a, b in pairwise(marks)]
 
 
 near = st.lists(
     st.sampled_from(
-        ["a@b.co", "bob@", "@x", ".com", "123", "-45", "key=", "sk", " ", "\n", "foo", "'", '"', "xx", "é", "\uffff", "-", "zzzzzzzzzzzz"]
+        [
+            "a@b.co",
+            "bob@",
+            "@x",
+            ".com",
+            "123",
+            "-45",
+            "key=",
+            "sk",
+            " ",
+            "\n",
+            "foo",
+            "'",
+            '"',
+            "xx",
+            "é",
+            "\uffff",
+            "-",
+            "zzzzzzzzzzzz",
+        ]
     ),
     max_size=12,
 ).map("".join)
@@ -94,10 +120,12 @@ def test_what_has_left_is_at_any_time_a_beginning_of_the_result(text: str) -> No
     assert left == final
 
 
-@given(text=st.text(alphabet="ab@.1-", max_size=11), places=st.lists(st.integers(0, 11), max_size=5))
+@given(
+    text=st.text(alphabet="ab@.1-", max_size=11), places=st.lists(st.integers(0, 11), max_size=5)
+)
 @settings(max_examples=300, deadline=None)
 def test_short_texts_come_out_as_from_a_plain_search(text: str, places: list[int]) -> None:
-    import regex
+    regex = import_module("regex")
 
     class One(PatternTransform):
         patterns = (EMAIL,)
@@ -120,7 +148,9 @@ def test_short_texts_come_out_as_from_a_plain_search(text: str, places: list[int
         (["'x", 'x"'], "'xx\""),
     ],
 )
-def test_a_match_is_replaced_as_soon_as_nothing_can_change_it(chunks: list[str], result: str) -> None:
+def test_a_match_is_replaced_as_soon_as_nothing_can_change_it(
+    chunks: list[str], result: str
+) -> None:
     assert leaves(chunks) == result
 
 
@@ -189,12 +219,19 @@ def test_a_match_that_replace_refuses_is_searched_again_one_character_further() 
         ("a*", "the pattern 'patterns[0]' matches the empty text"),
         ("(?r)ab", "the pattern 'patterns[0]' uses (?r)"),
         (r"pw:\K\w+", "the pattern 'patterns[0]' uses (?r)"),
+        (r"(?<=pw: *)\w+", "the pattern 'patterns[0]' has a look-behind without a bound"),
+        (r"(?<![(\)]{2,})a", "the pattern 'patterns[0]' has a look-behind without a bound"),
     ],
 )
 def test_a_pattern_that_cannot_be_followed_is_refused_by_name(pattern: str, says: str) -> None:
     with pytest.raises(UsageError) as caught:
         PatternSet([("patterns[0]", pattern)])
     assert caught.value.message.startswith(says)
+
+
+@pytest.mark.parametrize("pattern", [r"(?<=a\*[+*]{2,3})b+", r"(?<!(?:ab|c)?)d*e", r"\(?<=a+"])
+def test_a_look_behind_with_a_bound_is_accepted(pattern: str) -> None:
+    Mask.check_pattern("p", pattern)
 
 
 def test_patterns_do_not_show_in_a_repr() -> None:

@@ -21,6 +21,11 @@ _BEYOND: Final = "\uffff"
 """No character (Unicode noncharacters). A pattern that goes on with it can match at most up to the
 end of a text: then, and only then, more text could change what the pattern makes of it."""
 _NOT_BEYOND: Final = "\ufffe"
+_TOKENS: Final = re.compile(
+    r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?<[=!]|\(|\)|[*+]|\{[0-9]*,[0-9]*\}", re.DOTALL
+)
+"""An escape, a set of characters, a parenthesis or a quantifier."""
+_UNBOUNDED: Final = re.compile(r"[*+]|\{[0-9]*,\}")
 _NOT_FOLLOWED: Final = ("\\G", "\\K", "(?R)", "(?0)")
 _INLINE_FLAGS: Final = re.compile(r"\(\?[a-zA-Z0-9]*[)-]|\(\?\||\(\*")
 """Flags for the rest of a pattern, branch reset, and verbs such as ``(*PRUNE)``."""
@@ -40,7 +45,8 @@ class Pattern:
 
         Raises :class:`UsageError`, naming the pattern and not quoting it, if it is invalid,
         matches the empty text, or uses what cannot be followed across chunks: reverse search
-        (``(?r)``), ``\G``, ``\K``, and recursion into the whole pattern (``(?R)``).
+        (``(?r)``), ``\G``, ``\K``, recursion into the whole pattern (``(?R)``), and a look-behind
+        that may look at any number of characters.
         """
         regex = _regex()
         try:
@@ -57,6 +63,12 @@ class Pattern:
                 f"the pattern {name!r} uses (?r), \\G, \\K, (?R) or (?0), which cannot be followed "
                 f"across chunks",
                 hint="a look-behind does what \\K does",
+            )
+        if _looks_back_without_bound(pattern):
+            raise UsageError(
+                f"the pattern {name!r} has a look-behind without a bound, "
+                f"but text that has left is soon forgotten",
+                hint="replace * + and {n,} in it by {n,m}",
             )
         if match.match("") is not None:
             raise UsageError(
@@ -137,6 +149,14 @@ class PatternTransform(TextTransform[S, PatternSet]):
         """
         return self.replacement
 
+    @staticmethod
+    def check_pattern(name: str, pattern: str, /) -> None:
+        """Raise :class:`UsageError` if ``pattern`` cannot be used; for a settings' validator.
+
+        The message names the pattern by ``name`` and does not quote it.
+        """
+        Pattern.compile(name, pattern)
+
     @classmethod
     @asynccontextmanager
     async def lifespan(
@@ -179,6 +199,24 @@ class PatternTransform(TextTransform[S, PatternSet]):
                 if replacement is not None:
                     edits.append((first, last, replacement))
         return Scan(edits, before)
+
+
+def _looks_back_without_bound(pattern: str) -> bool:
+    """Tell whether a quantifier without an upper bound stands inside a look-behind."""
+    depth, inside = 0, 0
+    for token in _TOKENS.finditer(pattern):
+        sign = token[0]
+        if sign.startswith("("):
+            depth += 1
+            if sign in {"(?<=", "(?<!"} and not inside:
+                inside = depth
+        elif sign == ")":
+            if depth == inside:
+                inside = 0
+            depth -= 1
+        elif inside and _UNBOUNDED.fullmatch(sign):
+            return True
+    return False
 
 
 def _can_be_joined(written: str, pattern: Pattern) -> bool:

@@ -213,7 +213,7 @@ def _checked(self: Any, scan: Any, question: Question) -> Scan:
 
 def _report(self: Any, ctx: RunContext, overflows: int) -> None:
     if overflows:
-        ctx.log.warning(  # noqa: PLE1205 - loguru formats with braces
+        ctx.log.warning(
             "{}: removed {} text(s) from a candidate on that is longer than max_hold = {}",
             type(self).__qualname__,
             overflows,
