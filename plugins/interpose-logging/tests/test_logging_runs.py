@@ -308,3 +308,13 @@ def test_a_file_that_cannot_be_opened_stops_the_host_with_the_layer_named(tmp_pa
     assert [(problem.code, problem.where) for problem in caught.value.problems] == [
         ("log-file", ("[middleware.logging] file",))
     ]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is always full")
+def test_a_full_disk_stops_the_log_and_not_the_run() -> None:
+    async def main() -> int:
+        host = host_of(greet, {"file": "/dev/full"})
+        async with host:
+            return len([event async for event in host.run(asked())])
+
+    assert asyncio.run(main()) == 7

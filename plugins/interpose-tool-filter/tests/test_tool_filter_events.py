@@ -396,7 +396,7 @@ def streams(draw: st.DrawFn) -> list[BaseEvent]:
     return [first, *events, last]
 
 
-@hypothesis_settings(max_examples=150, deadline=None)
+@hypothesis_settings(max_examples=100, deadline=None)
 @given(events=streams(), by_allow=st.booleans())
 def test_nothing_of_a_hidden_call_is_in_any_event_and_the_stream_stays_valid(
     events: list[BaseEvent], *, by_allow: bool
