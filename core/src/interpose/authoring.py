@@ -57,7 +57,9 @@ class Settings(BaseModel):
     Use :class:`pydantic.SecretStr` for secrets. Nested models must refuse unknown keys, too.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        extra="forbid", frozen=True, hide_input_in_errors=True
+    )
 
 
 class NoSettings(Settings):
@@ -485,16 +487,16 @@ class Layer:
         required: bool = True,
     ) -> None:
         self.use: type[Middleware[Any, Any]] = use
-        self.settings = settings
-        self.id = id or middleware_id(use)
-        self.before = tuple(before)
-        self.after = tuple(after)
-        self.stage = stage
-        self.on_failure = on_failure
-        self.deadline = deadline
-        self.agents = None if agents is None else tuple(agents)
-        self.enabled = enabled
-        self.required = required
+        self.settings: BaseModel | Mapping[str, Any] | None = settings
+        self.id: str = id or middleware_id(use)
+        self.before: tuple[str, ...] = tuple(before)
+        self.after: tuple[str, ...] = tuple(after)
+        self.stage: Stage | None = stage
+        self.on_failure: OnFailure | None = on_failure
+        self.deadline: float | None = deadline
+        self.agents: tuple[str, ...] | None = None if agents is None else tuple(agents)
+        self.enabled: bool = enabled
+        self.required: bool = required
 
     @classmethod
     def of(cls, what: Layer | type[Middleware[Any, Any]], /) -> Self | Layer:

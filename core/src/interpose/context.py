@@ -26,9 +26,9 @@ class RunContext:
 
     def __init__(self, run: RunServices, layer: str, attempt: int = 1) -> None:
         self._run = run
-        self.layer = layer
+        self.layer: str = layer
         """The id of the layer that holds this context."""
-        self.attempt = attempt
+        self.attempt: int = attempt
         """The pass of the run that this is, from 1; more when a layer further out repeats it."""
 
     @property
@@ -184,7 +184,7 @@ class LifespanContext:
 
     def __init__(self, host: LifespanServices, layer_id: str) -> None:
         self._host = host
-        self.layer_id = layer_id
+        self.layer_id: str = layer_id
         """The id of the layer, provider, agent or model."""
 
     @property
@@ -226,7 +226,7 @@ class AgentContext:
 
     def __init__(self, run: RunServices, agent: str) -> None:
         self._run = run
-        self.agent = agent
+        self.agent: str = agent
         """The agent's id."""
 
     @property

@@ -130,7 +130,7 @@ class AgentFailed(RunError):
         self, code: str | None, message: str, usage: Sequence[TokenUsage] | None = None
     ) -> None:
         super().__init__(message)
-        self.code = code or "agent-failed"
+        self.code: str = code or "agent-failed"
         self.agent_code = code
         self.usage = usage
 
