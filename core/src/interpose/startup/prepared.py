@@ -19,6 +19,7 @@ from interpose.startup.contributions import RegisteredPart
 from interpose.startup.discovery import Discovery, discover
 from interpose.startup.hostconfig import HostConfig, LayerConfig, UseConfig
 from interpose.startup.inspection import MiddlewareFacts
+from interpose.startup.part import Part
 from interpose.startup.planning import Configured
 from interpose.startup.registration import Catalogue
 from interpose.startup.secrecy import known_secrets, redact
@@ -81,6 +82,8 @@ class Prepared:
 
     config: HostConfig
     configuration: Configuration = field(repr=False)
+    tables: tuple[Part, ...] = field(repr=False)
+    """What the plugins' halves of the tables were read as."""
     composition: Composition = field(repr=False)
     catalogue: Catalogue = field(repr=False)
     configured: Configured = field(repr=False)

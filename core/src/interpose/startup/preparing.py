@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -19,7 +18,7 @@ from interpose.plan import SettingOrigin
 from interpose.startup.adapting import AgentSource
 from interpose.startup.application import check_application
 from interpose.startup.candidates import AgentCandidate, Candidate, Choice, State
-from interpose.startup.composition import Composition, compose
+from interpose.startup.composition import compose
 from interpose.startup.configuration import Configuration, gather
 from interpose.startup.contributions import RegisteredPart
 from interpose.startup.discovery import Discovery
@@ -47,15 +46,14 @@ from interpose.startup.overrides import from_mapping, from_options
 from interpose.startup.part import Part
 from interpose.startup.planning import Configured, Planned, plan_agents
 from interpose.startup.prepared import Given, Prepared, PreparedLayer, PreparedPart
-from interpose.startup.registration import SECTIONS, Catalogue, build_catalogue, in_house
+from interpose.startup.registration import Catalogue, build_catalogue, in_house
 from interpose.startup.tree import KeyPath
-from interpose.startup.uses import Kind, ObjectUse, Wanted, parse_use
+from interpose.startup.uses import ObjectUse, Wanted, parse_use
+from interpose.startup.wanted import KINDS, wanted
 
 IN_CODE = "Host(layers=...)"
-_UNBOUND = "host.wrap(...)"
-KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
-    {section: kind for kind, section in SECTIONS.items()}
-)
+UNBOUND = "host.wrap(...)"
+"""The ``use`` of the agent of a host that has none of its own."""
 
 
 def prepare(given: Given) -> Prepared:
@@ -83,7 +81,9 @@ class _Preparation:
         self.problems += check_application(self.given.provide, self.given.provides)
         self.catalogue = self._catalogue()
         self.parts = self._resolve()
-        self.composition = self._compose()
+        self.tables = self._tables()
+        self.composition = compose(self.tables, self.configuration)
+        self.problems += self.composition.problems
         self.layers = self._declare()
         configured = self._configured()
         planned = self._plan(configured)
@@ -93,6 +93,7 @@ class _Preparation:
         return Prepared(
             config=self.config,
             configuration=self.configuration,
+            tables=self.tables,
             composition=self.composition,
             catalogue=self.catalogue,
             configured=configured,
@@ -150,25 +151,19 @@ class _Preparation:
             for agent in self.given.agents
         ]
         found = (*configured, *in_code)
-        return found or (UseConfig("agents", "default", Named(_UNBOUND, ""), ""),)
+        return found or (UseConfig("agents", "default", Named(UNBOUND, ""), ""),)
 
     def _uses(self) -> tuple[UseConfig, ...]:
         return (*self.agent_configs, *self.config.providers, *self.config.models)
 
     # What is loaded --------------------------------------------------------------------------
     def _wanted(self) -> list[Wanted]:
-        wanted = [
-            Wanted(layer.use.name, "middleware", layer.use.place or layer.place, layer.required)
-            for layer in self.config.layers
-            if layer.id not in self.in_code and self._is_on(layer)
-        ]
-        wanted += [
-            Wanted(use.use.name, KINDS[use.section], use.use.place or use.place)
-            for use in self._uses()
-            if not self._is_in_code(use) and use.use.name != _UNBOUND
-        ]
-        wanted += [Wanted(named.name, None, named.place) for named in self.config.plugins]
-        return wanted
+        return wanted(
+            self.config,
+            [use for use in self.agent_configs if use.use.name != UNBOUND],
+            layers_in_code=self.in_code,
+            agents_in_code=self.given.agents,
+        )
 
     def _is_on(self, layer: LayerConfig) -> bool:
         return any(layer.is_on(agent.id) for agent in self.agent_configs)
@@ -177,14 +172,14 @@ class _Preparation:
         return use.section == "agents" and use.id in self.given.agents
 
     def _catalogue(self) -> Catalogue:
-        wanted = self._wanted()
+        uses = self._wanted()
         own = {(part.kind, part.name) for part in self.given.built_in}
         installed = any(
             not isinstance(parse_use(want.use), ObjectUse) and (want.kind, want.use) not in own
-            for want in wanted
+            for want in uses
         )
         discovery = self.given.discover() if installed else Discovery(())
-        catalogue = build_catalogue(discovery, wanted, built_in=self.given.built_in)
+        catalogue = build_catalogue(discovery, uses, built_in=self.given.built_in)
         self.problems += catalogue.problems
         return catalogue
 
@@ -214,28 +209,26 @@ class _Preparation:
         if self._is_in_code(use):
             agent = self.given.agents[use.id]
             return in_house(agent, "agent", _described(agent), "Host(agent=...)")
-        if use.use.name == _UNBOUND:
+        if use.use.name == UNBOUND:
             source = AgentSource(make=_unbound, scope="run")
-            return RegisteredPart("agent", _UNBOUND, _UNBOUND, source)
+            return RegisteredPart("agent", UNBOUND, UNBOUND, source)
         return self.catalogue.resolve(use.use.name, KINDS[use.section], use.use.place or use.place)
 
     # What it is set to -----------------------------------------------------------------------
-    def _compose(self) -> Composition:
+    def _tables(self) -> tuple[Part, ...]:
         models = {
             layer.id: settings_class(self.parts[layer.path].target)
             for layer in self.config.layers
             if layer.path in self.parts
         }
         agents = [agent.id for agent in self.agent_configs]
-        wanted = [self._with_given(part) for part in settings_parts(self.config, agents, models)]
-        wanted += [
+        tables = [self._with_given(part) for part in settings_parts(self.config, agents, models)]
+        tables += [
             Part(use.path, _settings_model(self.parts[use.path]), title=self.parts[use.path].name)
             for use in self._uses()
             if use.path in self.parts and not self._is_in_code(use)
         ]
-        composition = compose(wanted, self.configuration)
-        self.problems += composition.problems
-        return composition
+        return tuple(tables)
 
     def _with_given(self, part: Part) -> Part:
         layer = str(part.path[-1])
