@@ -354,6 +354,13 @@ def test_16_a_snapshot_replaces_the_messages() -> None:
     assert built(start(), snapshot(new), messages=(HELLO,)).messages == (new,)
 
 
+def test_16_an_empty_snapshot_leaves_no_messages() -> None:
+    transcript = built(start())
+    assert ids(transcript) == ["m"]
+    transcript.apply(snapshot())
+    assert transcript.messages == ()
+
+
 def test_57_known_messages_keep_their_place_and_new_ones_follow() -> None:
     one, two = UserMessage(id="1", content="1"), UserMessage(id="2", content="2")
     changed, new = UserMessage(id="2", content="two"), UserMessage(id="3", content="3")

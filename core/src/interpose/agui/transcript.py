@@ -72,10 +72,11 @@ class Transcript:
 
     __slots__ = ("_built", "_by_id", "_calls", "_drafts", "_stale", "_view", "state", "warnings")
 
+    _view: tuple[Message, ...] | None
+
     def __init__(self, messages: Iterable[Message] = (), state: Any = None) -> None:
         self.state: Any = {} if state is None else state
         self.warnings: list[str] = []
-        self._view: tuple[Message, ...] | None = None
         self._rebuild(MessageDraft(message, seeded=True) for message in messages)
 
     @property
@@ -326,6 +327,7 @@ class Transcript:
         self._stale: set[MessageDraft] = set()
         self._by_id: dict[str, MessageDraft] = {}
         self._calls: dict[str, CallDraft] = {}
+        self._view = None
         for draft in drafts:
             self._insert(len(self._drafts), draft)
 
