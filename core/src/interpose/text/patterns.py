@@ -27,8 +27,6 @@ _TOKENS: Final = re.compile(
 """An escape, a set of characters, a parenthesis or a quantifier."""
 _UNBOUNDED: Final = re.compile(r"[*+]|\{[0-9]*,\}")
 _NOT_FOLLOWED: Final = ("\\G", "\\K", "(?R)", "(?0)")
-_INLINE_FLAGS: Final = re.compile(r"\(\?[a-zA-Z0-9]*[)-]|\(\?\||\(\*")
-"""Flags for the rest of a pattern, branch reset, and verbs such as ``(*PRUNE)``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,17 +79,12 @@ class Pattern:
 class PatternSet:
     """Patterns that are looked for together. Immutable: one serves many runs."""
 
-    __slots__ = ("_beyond", "_match", "_newline", "patterns")
+    # Each is searched for by itself: joined by `|` they lose what makes a search for one of them
+    # fast (a set of first characters), and take two hundred times as long.
+    __slots__ = ("_newline", "patterns")
 
     def __init__(self, rules: Iterable[tuple[str, str]]) -> None:
         self.patterns: tuple[Pattern, ...] = tuple(Pattern.compile(*rule) for rule in rules)
-        # Most text holds nothing, and one search over all patterns says so. Groups are counted and
-        # named, so patterns that have groups cannot be joined; inline flags would leak.
-        simple = [p.match.pattern for p in self.patterns if _can_be_joined(p.match.pattern, p)]
-        rest = [p for p in self.patterns if not _can_be_joined(p.match.pattern, p)]
-        joined = [Pattern.compile("all", "|".join(f"(?:{p})" for p in simple))] if simple else []
-        self._match: tuple[Any, ...] = tuple(p.match for p in (*joined, *rest))
-        self._beyond: tuple[Any, ...] = tuple(p.beyond for p in (*joined, *rest))
         self._newline = any("$" in p.match.pattern for p in self.patterns)
 
     def end(self, text: str, start: int, *, final: bool) -> int:
@@ -104,12 +97,8 @@ class PatternSet:
     def undecided(self, text: str, start: int, end: int, timeout: float) -> int:
         """Return where the first match begins that more text could bring about or change."""
         seen = text.replace(_BEYOND, _NOT_BEYOND) if _BEYOND in text else text
-        found = (p.search(seen, start, end, partial=True, timeout=timeout) for p in self._beyond)
+        found = (p.beyond.search(seen, start, end, partial=True, timeout=timeout) for p in self.patterns)
         return min((match.start() for match in found if match), default=end)
-
-    def any(self, text: str, start: int, end: int, timeout: float) -> bool:
-        """Tell whether any pattern matches."""
-        return any(p.search(text, start, end, timeout=timeout) for p in self._match)
 
     def __repr__(self) -> str:
         return f"<PatternSet {', '.join(pattern.name for pattern in self.patterns)}>"
@@ -182,9 +171,9 @@ class PatternTransform(TextTransform[S, PatternSet]):
         known, timeout = self.shared, self.timeout
         end = known.end(text, start, final=final)
         before = len(text) if final else known.undecided(text, start, end, timeout)
-        if start == before or not known.any(text, start, end, timeout):
-            return Scan((), before)
         edits: list[Edit] = []
+        if start == before:  # nothing is let go, so nothing need be found
+            return Scan(edits, before)
         for pattern in known.patterns:
             at = start
             while found := pattern.match.search(text, at, end, timeout=timeout):
@@ -217,10 +206,6 @@ def _looks_back_without_bound(pattern: str) -> bool:
         elif inside and _UNBOUNDED.fullmatch(sign):
             return True
     return False
-
-
-def _can_be_joined(written: str, pattern: Pattern) -> bool:
-    return pattern.match.groups == 0 and not _INLINE_FLAGS.search(written)
 
 
 def _regex() -> Any:
