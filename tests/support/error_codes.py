@@ -1,0 +1,102 @@
+"""Every error code that the source can give, found by reading it.
+
+A code is the argument ``code`` of a call (of ``Problem``, ``Reject``, a function of ours with such
+a parameter, or an event), the attribute ``code`` of an exception class, or a default of such a
+parameter. Constants are followed, so that each code is found wherever it is written.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+
+from repository import Distribution
+
+CODE = re.compile(r"[a-z]+(-[a-z0-9]+)*\Z")
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def error_codes(distribution: Distribution, beside: Distribution) -> set[str]:
+    """Return the codes in ``distribution``; ``beside`` (core) has functions that it may call."""
+    trees = [tree for _, tree in distribution.modules()]
+    foreign = [tree for _, tree in beside.modules()]
+    positions = {**_positions(foreign), **_positions(trees)}
+    constants = {**_constants(foreign), **_constants(trees)}
+    found: set[str] = set()
+    for tree in trees:
+        for node in _values(tree, positions):
+            found |= {code for code in _texts(node, constants) if CODE.match(code)}
+    return found
+
+
+def _positions(trees: Iterable[ast.Module]) -> dict[str, int]:
+    """Return where ``code`` stands among the arguments, by name of the function or class."""
+    found: dict[str, int] = {}
+    for tree in trees:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                fields = [
+                    each.target.id
+                    for each in node.body
+                    if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
+                ]
+                if "code" in fields:
+                    found[node.name] = fields.index("code")
+                for method in node.body:
+                    if isinstance(method, Function) and method.name == "__init__":
+                        found.update(_position(method, node.name))
+            elif isinstance(node, Function) and node.name != "__init__":
+                found.update(_position(node, node.name))
+    return found
+
+
+def _position(function: Function, name: str) -> dict[str, int]:
+    names = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
+    names = names[1:] if names[:1] in (["self"], ["cls"]) else names
+    return {name: names.index("code")} if "code" in names else {}
+
+
+def _constants(trees: Iterable[ast.Module]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for tree in trees:
+        for node in tree.body:
+            if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Constant):
+                target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
+                if isinstance(target, ast.Name) and isinstance(node.value.value, str):
+                    found[target.id] = node.value.value
+    return found
+
+
+def _values(tree: ast.Module, positions: dict[str, int]) -> Iterator[ast.expr]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            called = ast.unparse(node.func).rpartition(".")[2]
+            place = positions.get(called)
+            if place is not None and place < len(node.args):
+                yield node.args[place]
+            yield from (each.value for each in node.keywords if each.arg == "code")
+        elif isinstance(node, ast.ClassDef):
+            for each in node.body:
+                if isinstance(each, ast.Assign | ast.AnnAssign) and each.value is not None:
+                    target = each.target if isinstance(each, ast.AnnAssign) else each.targets[0]
+                    if ast.unparse(target) == "code":
+                        yield each.value
+        elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]).endswith(".code"):
+            yield node.value
+        elif isinstance(node, Function):
+            names = [each.arg for each in node.args.args][-len(node.args.defaults) or None :]
+            yield from (d for n, d in zip(names, node.args.defaults, strict=False) if n == "code")
+
+
+def _texts(node: ast.expr, constants: dict[str, str]) -> Iterator[str]:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
+    elif isinstance(node, ast.Name):
+        yield from (constants[name] for name in [node.id] if name in constants)
+    elif isinstance(node, ast.IfExp):
+        yield from _texts(node.body, constants)
+        yield from _texts(node.orelse, constants)
+    elif isinstance(node, ast.BoolOp):
+        for each in node.values:
+            yield from _texts(each, constants)
