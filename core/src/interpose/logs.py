@@ -23,9 +23,14 @@ def quiet(package: str) -> None:
         logger.disable(package)
 
 
-def bound(**values: str | int) -> Logger:
-    """Return a logger that carries these values in ``extra``."""
-    return logger.bind(**values)
+def bound(**values: str) -> Logger:
+    """Return a logger that carries these values in ``extra``, so that none can forge a line.
+
+    Ids come from clients: what is not printable is escaped.
+    """
+    return logger.bind(
+        **{key: text if text.isprintable() else ascii(text)[1:-1] for key, text in values.items()}
+    )
 
 
 def to_stderr(level: str = "WARNING") -> None:

@@ -30,7 +30,7 @@ def to_input(asked: Asked, thread_id: str | None) -> tuple[RunAgentInput, tuple[
         return check_input(asked)
     if isinstance(asked, str):
         messages: list[Any] = [UserMessage(id=str(uuid4()), content=asked)]
-    elif isinstance(asked, Sequence) and all(isinstance(item, BaseModel) for item in asked):
+    elif _are_messages(asked):
         messages = list(asked)
     else:
         raise InputError(
@@ -41,3 +41,7 @@ def to_input(asked: Asked, thread_id: str | None) -> tuple[RunAgentInput, tuple[
         RunAgentInput(thread_id=thread_id or str(uuid4()), run_id=str(uuid4()), messages=messages),
         (),
     )
+
+
+def _are_messages(asked: Any) -> bool:
+    return isinstance(asked, Sequence) and all(isinstance(item, BaseModel) for item in asked)

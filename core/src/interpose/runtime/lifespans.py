@@ -84,15 +84,15 @@ class Lifespans:
 
     async def _own(self, steps: Sequence[Step], started: asyncio.Future[None]) -> None:
         entered: list[tuple[Step, AbstractAsyncContextManager[Any]]] = []
-        problem: Problem | None = None
+        problems: Sequence[Problem] = ()
         try:
             for step in steps:
                 self._entering = step
-                manager, problem = await self._enter(step)
+                manager, problems = await self._enter(step)
                 self._entering = None
                 if manager is not None:
                     entered.append((step, manager))
-                if problem is not None:
+                if problems:
                     break
             else:
                 started.set_result(None)
@@ -100,12 +100,12 @@ class Lifespans:
         finally:
             for step, manager in reversed(entered):
                 await self._leave(step, manager)
-            if problem is not None and not started.done():
-                started.set_exception(StartupError([problem]))
+            if problems and not started.done():
+                started.set_exception(StartupError(problems))
 
     async def _enter(
         self, step: Step
-    ) -> tuple[AbstractAsyncContextManager[Any] | None, Problem | None]:
+    ) -> tuple[AbstractAsyncContextManager[Any] | None, Sequence[Problem]]:
         manager: AbstractAsyncContextManager[Any] | None = None
         try:
             async with asyncio.timeout(self._startup_deadline):
@@ -113,29 +113,34 @@ class Lifespans:
                 step.keep(await entering.__aenter__())
                 manager = entering
         except TimeoutError:
-            return None, Problem(
+            slow = Problem(
                 "slow-start",
                 f"{step.label} did not start within {self._startup_deadline:g} s.",
                 hint="Find out what it waits for, or raise host.startup_deadline.",
             )
+            return None, (slow,)
+        except StartupError as error:
+            return None, error.problems
         except InterposeError as error:
-            return None, error.problem
+            return None, (error.problem,)
         except Exception as error:  # noqa: BLE001 - a lifespan may raise anything
             text = self._scrub(f"{type(error).__name__}: {error}".splitlines()[0])
             bound(part=step.part).opt(exception=error).debug("{} could not start", step.label)
-            return None, Problem(
+            failed = Problem(
                 "failed-start",
                 f"{step.label} could not start: {text.rstrip('.')}.",
                 hint="Correct its settings, or what they point to.",
             )
+            return None, (failed,)
         missing = [c.name for c in step.provides if c not in self.values]
         if missing:
-            return manager, Problem(
+            lacking = Problem(
                 "not-provided",
                 f"{step.label} started without providing {', '.join(missing)}.",
                 hint="Its lifespan must call ctx.provide(CAPABILITY, value) before it yields.",
             )
-        return manager, None
+            return manager, (lacking,)
+        return manager, ()
 
     async def _leave(self, step: Step, manager: AbstractAsyncContextManager[Any]) -> None:
         for task in self._tasks.pop(step.part, []):

@@ -81,16 +81,21 @@ class Outlet:
             or record.failures.raised
             or event.type is EventType.RUN_ERROR
         )
-        closing = self._verifier.open_events() if may_close else []
         try:
-            for item in closing:
-                self._verifier.check(item)
+            closing = self._closed() if may_close else []
             self._verifier.check(event)
         except InvalidStream as error:
             if record.cancelled:
                 event = RunErrorEvent(code="cancelled", message="The run was cancelled.")
             else:
                 event = record.failures.event(error, AGENT_FAILED)
-            closing = []
+            closing = self._closed()
+            self._verifier.check(event)
         self.terminal = event
         return (*closing, event)
+
+    def _closed(self) -> Sequence[BaseEvent]:
+        closing = self._verifier.open_events()
+        for event in closing:
+            self._verifier.check(event)
+        return closing

@@ -7,7 +7,7 @@ RUN_ERROR event. Around hooks get the other face (see :mod:`interpose.runtime.fa
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from typing import Any, Final
 
 from ag_ui.core import BaseEvent, EventType, RunAgentInput
@@ -211,19 +211,18 @@ class Pipeline:
         try:
             with boundary:
                 async for event in source:
+                    frame.inbox.append(event)
                     while frame.inbox:
-                        for out in await self._handle(frame, frame.inbox.pop(0), expander):
+                        returned = await self._handle(frame, frame.inbox.pop(0))
+                        for out in _expanded(expander, returned):
                             yield out
-                    for out in await self._handle(frame, event, expander):
-                        yield out
         finally:
             await self._close(source)
         for event in boundary.events:
             yield event
 
-    async def _handle(
-        self, frame: Frame, event: BaseEvent, expander: Expander | None
-    ) -> Sequence[BaseEvent]:
+    @staticmethod
+    async def _handle(frame: Frame, event: BaseEvent) -> Sequence[BaseEvent]:
         if frame.transcript is not None:
             frame.transcript.apply(event)
         if frame.assembler is not None:
@@ -238,16 +237,11 @@ class Pipeline:
         try:
             result = handler.function(frame.instance, frame.ctx, event)
             result = await frame.settle(handler.name, result, is_async=handler.is_async)
-            returned = _returned(frame, handler, event, result)
+            return _returned(frame, handler, event, result)
         except Exception as error:
             if not frame.fail(handler.name, error):
                 raise
             return (event,)
-        if expander is None or (
-            expander.idle and not any(item.__class__ in CHUNKS for item in returned)
-        ):
-            return returned
-        return [part for item in returned for part in expander.push(item)]
 
     async def _around(self, index: int, run_input: RunAgentInput) -> Events:
         """Let a layer's ``around_run`` wrap the stream that its event hooks have seen."""
@@ -267,6 +261,7 @@ class Pipeline:
                         gate.passed(left)
                         yield left
                         if left.type in TERMINALS:
+                            await self._run_out(frame, stream)
                             return
                 except Exception as error:
                     if error is gate.raised or not frame.fail("around_run", error):
@@ -274,8 +269,8 @@ class Pipeline:
                 async for event in gate.without_layer(run_input, left):
                     yield event
         finally:
+            await gate.close()  # the inner part first, as if the layer had nested them itself
             await self._close(stream, f"layer {frame.layer.id}")
-            await gate.close()
         for event in boundary.events:
             yield event
 
@@ -288,6 +283,19 @@ class Pipeline:
             raise TruncatedStream(
                 f"around_run of layer {frame.layer.id!r} ended without RUN_FINISHED or RUN_ERROR."
             ) from None
+
+    async def _run_out(self, frame: Frame, stream: AsyncIterator[BaseEvent]) -> None:
+        """Let a layer do what it does after the terminal; nothing of it changes the run."""
+        try:
+            while True:
+                event = await self._step(frame, stream)
+                frame.ctx.log.warning("{} came after the terminal", event.type.value)
+        except (TruncatedStream, EndRun):
+            return
+        except Exception as error:  # noqa: BLE001 - nothing fails a run after its terminal
+            frame.ctx.log.opt(exception=error).error(
+                "around_run of layer {} failed after the terminal", frame.layer.id
+            )
 
     async def _close(self, stream: Any, owner: str = "the inner run") -> None:
         await close(stream, self.record.program.ending_deadline, owner)
@@ -315,6 +323,15 @@ class Pipeline:
             if layer.declaration.tracks_state:
                 frame = record.frames[layer.id]
                 frame.transcript = Transcript(record.input.messages, record.input.state)
+
+
+def _expanded(expander: Expander | None, events: Sequence[BaseEvent]) -> Iterable[BaseEvent]:
+    """Expand the chunks that a layer returned; lazily, so that outer layers keep step."""
+    if expander is None or (
+        expander.idle and not any(event.__class__ in CHUNKS for event in events)
+    ):
+        return events
+    return (part for event in events for part in expander.push(event))
 
 
 def _checked_stream(frame: Frame, stream: Any) -> AsyncIterator[BaseEvent]:

@@ -198,7 +198,13 @@ class RunRecord:
 
     def log(self, layer: str, /) -> Logger:
         """Return a logger bound to run and layer."""
-        return bound(run=self.run_id, thread=self.thread_id, agent=self.agent, layer=layer)
+        return bound(
+            request=self.request_id,
+            run=self.run_id,
+            thread=self.thread_id,
+            agent=self.agent,
+            layer=layer,
+        )
 
     # Cancellation ----------------------------------------------------------------------------
     def cancel(self, reason: str) -> None:

@@ -16,7 +16,7 @@ from interpose.errors import RunError, UsageError
 from interpose.payloads import EndInfo, ErrorInfo, FinishInfo
 from interpose.runtime import ending
 from interpose.runtime.boundary import Boundary
-from interpose.runtime.closing import close
+from interpose.runtime.closing import close, drain
 from interpose.runtime.failure import AGENT_FAILED, MIDDLEWARE_FAILED
 from interpose.runtime.outlet import Outlet
 from interpose.runtime.pipeline import Pipeline
@@ -146,6 +146,7 @@ class Run(Generic[Out]):
     async def _play(self) -> AsyncGenerator[BaseEvent, None]:
         """Drive the run in the caller's task; whatever ends it, the layers hear of it once."""
         outlet = Outlet(self._record)
+        driven = True
         try:
             for event in await self._begin(outlet):
                 self._take(event)
@@ -162,13 +163,15 @@ class Run(Generic[Out]):
                         self._take(event)
                         yield event
         except GeneratorExit:
+            driven = self._end is not None
             self._abort("the consumer is gone", "consumer-gone")
             raise
         except asyncio.CancelledError:
+            driven = False
             self._abort("the task was cancelled", "cancelled")
             raise
         finally:
-            await self._finish()
+            await self._finish(driven=driven)
 
     async def _begin(self, outlet: Outlet) -> Sequence[BaseEvent]:
         """Set up the layers; returns the whole stream of a run that ends right there."""
@@ -199,7 +202,8 @@ class Run(Generic[Out]):
             self._end = ending.of_event(self._record, event)
             self._record.ended = True
 
-    async def _finish(self) -> None:
+    async def _finish(self, *, driven: bool) -> None:
+        """Unwind the layers; when the run was ``driven`` to its end, let them go on to theirs."""
         record = self._record
         program = record.program
         record.ended = True
@@ -210,6 +214,8 @@ class Run(Generic[Out]):
         if isinstance(self._end.info, ErrorInfo):
             self._report(self._end.info)
         try:
+            if driven and self._source is not None:
+                await drain(self._source, program.ending_deadline, "the run")
             await close(self._source, program.ending_deadline, "the run")
         finally:
             if self._pipeline is not None and self._pipeline.begun:
