@@ -8,12 +8,13 @@ for everything it runs.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from loguru import logger
 
 if TYPE_CHECKING:
-    from loguru import Logger
+    from loguru import Logger, Record
 
 
 def quiet(package: str) -> None:
@@ -33,14 +34,37 @@ def bound(**values: str) -> Logger:
     )
 
 
-def to_stderr(level: str = "WARNING") -> None:
-    """Show what every package logs on standard error; for the CLI only, which owns the process."""
+def to_stderr(level: str = "WARNING", *, traces: bool = False) -> None:
+    """Show what every package logs on standard error; for the CLI only, which owns the process.
+
+    ``traces``: with the tracebacks. Without them the failure of a run is left out, too, which the
+    CLI reports itself.
+    """
+    form = "{time:HH:mm:ss} {level: <7} {name}: {message}\n"
+    to_sink(
+        sys.stderr,
+        level,
+        # A function, because loguru adds the traceback to a format that is a string.
+        form=lambda _: form + "{exception}" if traces else form,
+        without={} if traces else {"interpose.runtime.run": False},
+    )
+
+
+def to_sink(
+    sink: Any,
+    level: str,
+    *,
+    form: str | Callable[[Record], str] = "{message}",
+    without: Mapping[str | None, str | int | bool] | None = None,
+) -> None:
+    """Hand what every package logs to ``sink`` and to nothing else; for the CLI only."""
     logger.remove()
     logger.enable("")
     logger.add(
-        sys.stderr,
+        sink,
         level=level,
-        format="{time:HH:mm:ss} {level: <7} {name}: {message}",
+        format=form,
+        filter={"": 0, **(without or {})},
         backtrace=False,
         diagnose=False,
     )

@@ -1,0 +1,49 @@
+"""``interpose check``: all of startup, but nothing is started."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from interpose.cli.configured import startup
+from interpose.cli.exits import OK, PROBLEMS
+from interpose.cli.terminal import paint
+from interpose.errors import Problem, StartupError, render
+from interpose.startup.prepared import Given, Prepared
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Print every problem there is, or one line that says that all is well."""
+    try:
+        with startup(arguments) as (given, prepared):
+            problems: Sequence[Problem] = prepared.warnings
+            verdict = f"ok: {_summary(given, prepared)}"
+    except StartupError as error:
+        if arguments.debug:
+            raise
+        problems = error.problems
+        verdict = f"{error.message}."
+    failed = any(problem.severity == "error" for problem in problems)
+    if arguments.json:
+        listed = [asdict(problem) for problem in problems]
+        print(json.dumps({"ok": not failed, "problems": listed}, indent=2, ensure_ascii=False))
+    else:
+        if problems:
+            print(paint(render(problems), sys.stdout), end="\n\n")
+        print(verdict)
+    return PROBLEMS if failed else OK
+
+
+def _summary(given: Given, prepared: Prepared) -> str:
+    agents = ", ".join(
+        f"agent {agent} with {_count(len(plan.layers), 'layer')}"
+        for agent, plan in prepared.plans.items()
+    )
+    return f"{', '.join(given.files) or '--set'}: {agents}"
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"

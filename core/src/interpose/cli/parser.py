@@ -1,0 +1,208 @@
+"""The grammar of the command line. Imports nothing but argparse, so that ``--help`` is instant."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+from interpose._version import __version__
+from interpose.cli.exits import EXPLAINED
+
+_ABOUT: Final = "Run AI agents through middleware: ordered, configured and explained at startup."
+_START: Final = """\
+start here:
+  interpose demo           see a chain at work, offline
+  interpose plugins        what is installed, and how to switch it on
+  interpose check          is the configuration right?
+  interpose run "hello"    run the agent of interpose.toml"""
+
+
+class Command(NamedTuple):
+    """One command: the module that does it, a line and a paragraph about it, its arguments."""
+
+    module: str
+    summary: str
+    about: str
+    add: Callable[[argparse.ArgumentParser], None]
+
+
+def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read the command line; ``module`` says who does the command. Exits as argparse does."""
+    parser = argparse.ArgumentParser(
+        prog="interpose",
+        description=_ABOUT,
+        epilog=f"{_START}\n\n{EXPLAINED}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"interpose {__version__}")
+    _add_common(parser, "_before")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name, command in COMMANDS.items():
+        sub = commands.add_parser(
+            name,
+            help=command.summary,
+            description=command.about,
+            epilog=EXPLAINED,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        sub.set_defaults(module=command.module, command=name)
+        _add_common(sub)
+        command.add(sub)
+    return _joined(parser.parse_args(argv))
+
+
+def _add_common(parser: argparse.ArgumentParser, suffix: str = "") -> None:
+    """Add what every command takes; before the command under other names, as the later wins."""
+    common = parser.add_argument_group("configuration")
+    common.add_argument(
+        "--config",
+        metavar="FILE",
+        action="append",
+        default=[],
+        dest=f"config{suffix}",
+        help="the config file; again for overlays over it (default: interpose.toml here)",
+    )
+    common.add_argument(
+        "--set",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        dest=f"set{suffix}",
+        help="override one setting, as --set middleware.redact.enabled=false; repeatable",
+    )
+    common.add_argument(
+        "--debug",
+        action="store_true",
+        dest=f"debug{suffix}",
+        help="show the traceback of what goes wrong",
+    )
+
+
+def _joined(arguments: argparse.Namespace) -> argparse.Namespace:
+    arguments.config = [*arguments.config_before, *arguments.config]
+    arguments.set = [*arguments.set_before, *arguments.set]
+    arguments.debug = arguments.debug_before or arguments.debug
+    return arguments
+
+
+def _json(parser: argparse.ArgumentParser, of: str) -> None:
+    parser.add_argument("--json", action="store_true", help=f"print {of} as JSON")
+
+
+def _agent(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--agent", metavar="ID", help="which agent (default: `default`, or the only one)"
+    )
+
+
+def _run(parser: argparse.ArgumentParser) -> None:
+    asked: Any = parser.add_mutually_exclusive_group(required=True)
+    asked.add_argument("text", nargs="?", metavar="TEXT", help="what the user says")
+    asked.add_argument(
+        "--input", metavar="FILE", help="a whole RunAgentInput as JSON; - is standard input"
+    )
+    _agent(parser)
+    parser.add_argument(
+        "--replay",
+        metavar="FILE",
+        help="play recorded events (JSON lines, SSE or a JSON array) in the agent's place",
+    )
+    parser.add_argument("--thread", metavar="ID", help="the conversation (default: a new one)")
+    _json(parser, "one AG-UI event a line,")
+
+
+def _plan(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "agent",
+        nargs="?",
+        metavar="AGENT",
+        help="which agent (default: `default`, or the only one)",
+    )
+    parser.add_argument(
+        "--format", choices=("text", "json", "mermaid"), default="text", help="how to write it"
+    )
+
+
+def _why(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("a", metavar="A", help="a layer")
+    parser.add_argument("b", metavar="B", help="another layer")
+    _agent(parser)
+
+
+def _nothing(_parser: argparse.ArgumentParser) -> None:
+    """Take no arguments of its own."""
+
+
+COMMANDS: Final = {
+    "demo": Command(
+        "demo",
+        "see a chain at work, offline",
+        "Switch on the first plugins that are installed, show their plan, and play a scripted\n"
+        "run through them. Needs no file and no network, and ignores those of this folder.",
+        _nothing,
+    ),
+    "run": Command(
+        "run",
+        "run an agent through its layers",
+        "Run an agent through its layers. What the assistant says goes to standard output,\n"
+        "logs and failures go to standard error. Ctrl-C cancels the run in good order.",
+        _run,
+    ),
+    "plugins": Command(
+        "plugins",
+        "list what is installed, and how to switch it on",
+        "List every installed plugin; for one that is not active, the TOML that switches it on.\n"
+        "Imports none of them.",
+        lambda parser: _json(parser, "the list"),
+    ),
+    "plan": Command(
+        "plan",
+        "show the layers in order, and why",
+        "Show the layers of an agent in order, outermost first: why each sits there, what it\n"
+        "sees, what it needs, and where its settings came from.",
+        _plan,
+    ),
+    "why": Command(
+        "plan",
+        "explain the order of two layers",
+        "Explain why one layer is outside another: each edge between them, who declared it,\n"
+        "and what each of the two sees.",
+        _why,
+    ),
+    "check": Command(
+        "check",
+        "find every mistake in the configuration",
+        "Go through all of startup, but start nothing. Shows every problem at once.",
+        lambda parser: _json(parser, "the problems"),
+    ),
+    "config": Command(
+        "settings",
+        "show each setting and where it came from",
+        "Show each setting in force and where its value came from. Secrets are masked.",
+        lambda parser: _json(parser, "the settings"),
+    ),
+    "schema": Command(
+        "settings",
+        "print the JSON Schema of the config file",
+        "Print the JSON Schema of the config file, for editors: with the settings of the\n"
+        "plugins that are active.",
+        _nothing,
+    ),
+    "doctor": Command(
+        "doctor",
+        "look for damage in the installation",
+        "Look for damaged distributions, for plugins that are installed twice, and for plugins\n"
+        "that are built for another version of Interpose. Imports none of them.",
+        lambda parser: _json(parser, "the findings"),
+    ),
+    "version": Command(
+        "version",
+        "print the versions of Interpose and Python",
+        "Print the versions of Interpose and of the Python that runs it.",
+        _nothing,
+    ),
+}
+"""Every command, in the order in which ``--help`` lists them."""

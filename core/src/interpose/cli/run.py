@@ -1,0 +1,117 @@
+"""``interpose run``: one run, streamed as it comes."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import traceback
+from pathlib import Path
+from typing import TypeAlias
+
+from ag_ui.core import RunErrorEvent
+
+from interpose.agents.scripted import ScriptedAgent, read_recording
+from interpose.cli.asking import read_input
+from interpose.cli.configured import choose_agent, require_agent, startup
+from interpose.cli.exits import INTERRUPTED, OK, PROBLEMS
+from interpose.cli.failing import failure
+from interpose.cli.interrupting import Interrupted, cancelled_by_interrupt
+from interpose.cli.showing import JsonLines, Text
+from interpose.cli.terminal import complain
+from interpose.errors import Problem, ReplayError, UsageError, render
+from interpose.host import Host
+from interpose.logs import bound, to_stderr
+from interpose.runtime.inputs import Asked
+from interpose.runtime.run import RunResult
+from interpose.startup.prepared import Prepared
+
+Show: TypeAlias = "JsonLines | Text"
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Run an agent once; the answer goes to standard output, everything else to standard error."""
+    asked: Asked = arguments.text
+    if arguments.input is not None:
+        if arguments.thread is not None:
+            raise UsageError(
+                "--thread stands beside --input, which has a threadId of its own.",
+                hint="Leave --thread out, or change the threadId.",
+            )
+        asked = read_input(arguments.input)
+    agents: dict[str, object] = {}
+    warnings: tuple[str, ...] = ()
+    if arguments.replay is not None:
+        agents[arguments.agent or "default"], warnings = _recorded(arguments.replay)
+    with startup(arguments, agents=agents, assume_application=False) as (given, prepared):
+        agent = choose_agent(prepared, arguments.agent or next(iter(agents), None))
+        require_agent(prepared, agent, given)
+        _warn(prepared)
+        host = Host.of(given, prepared)
+        # After the host, which silences its plugins for embedders.
+        to_stderr("INFO", traces=arguments.debug)
+        for warning in warnings:
+            bound().warning("{}", warning)
+        show: Show = JsonLines() if arguments.json else Text()
+        result, interrupted = asyncio.run(_play(host, asked, agent, arguments.thread, show))
+        return _ending(result, interrupted, show.error, prepared, debug=arguments.debug)
+
+
+def _recorded(name: str) -> tuple[ScriptedAgent, tuple[str, ...]]:
+    path = Path(name)
+    if not path.is_file():
+        raise ReplayError(
+            f"The recording {name} does not exist.",
+            where=str(path.absolute()),
+            hint="Name a file with AG-UI events, relative to the working directory.",
+        )
+    events, warnings = read_recording(path, name)
+    return ScriptedAgent(events), tuple(warnings)
+
+
+def _warn(prepared: Prepared) -> None:
+    warnings = [problem for problem in prepared.warnings if problem.severity == "warning"]
+    if warnings:
+        complain(render(warnings))
+
+
+async def _play(
+    host: Host, asked: Asked, agent: str, thread: str | None, show: Show
+) -> tuple[RunResult, Interrupted]:
+    async with host:
+        run = host.run(asked, agent=agent, thread_id=thread)
+        async with run:
+            with cancelled_by_interrupt(run) as interrupted:
+                async for event in run:
+                    show(event)
+        result = await run
+        show.end(result)
+    return result, interrupted
+
+
+def _ending(
+    result: RunResult,
+    interrupted: Interrupted,
+    event: RunErrorEvent | None,
+    prepared: Prepared,
+    *,
+    debug: bool,
+) -> int:
+    """Say how the run ended, unless it simply succeeded; returns the exit code."""
+    if interrupted and result.outcome != "success":
+        complain("interrupted: the run was cancelled")
+        return INTERRUPTED
+    if result.outcome == "cancelled":
+        complain(render([Problem("cancelled", "The run was cancelled before its end.")]))
+        return PROBLEMS
+    if result.outcome == "error":
+        code = (event.code if event else None) or "run-failed"
+        message = event.message if event else "The run failed."
+        if debug and result.error is not None:
+            traceback.print_exception(result.error)
+        complain(render([failure(code, message, result.error, prepared.scrub)]))
+        return PROBLEMS
+    for interrupt in result.interrupts:
+        said = f": {interrupt.message}" if interrupt.message else ""
+        print(f"The run waits for an answer to {interrupt.id}{said}", file=sys.stderr)
+    return OK
