@@ -48,7 +48,20 @@ from ag_ui.core import (
     UserMessage,
 )
 
-from interpose import DROP, Covers, Middleware, MiddlewareError, Scan, TextTransform, UsageError, on
+from interpose import (
+    DROP,
+    Covers,
+    Middleware,
+    MiddlewareError,
+    NoSettings,
+    PatternTransform,
+    Scan,
+    Settings,
+    TextTransform,
+    UsageError,
+    on,
+)
+from interpose.startup.inspection import inspect_middleware, settings_class
 from interpose.text.stream import HANDLED
 
 
@@ -638,3 +651,19 @@ def test_every_event_class_of_the_protocol_is_handled() -> None:
         if isinstance(value, type) and issubclass(value, BaseEvent) and value is not BaseEvent
     }
     assert set(HANDLED) == known
+
+
+def test_settings_are_known_through_all_bases() -> None:
+    class Words(Settings):
+        words: tuple[str, ...] = ()
+
+    class Mask(PatternTransform[Words]):
+        pass
+
+    class MaskMore(Mask):
+        pass
+
+    found = [settings_class(cls) for cls in (Mask, MaskMore, Hide, PatternTransform)]
+    assert found == [Words, Words, NoSettings, NoSettings]
+    assert inspect_middleware(MaskMore).faults == ()
+    assert inspect_middleware(HideAsync).faults == ()

@@ -8,9 +8,9 @@ import pytest
 from ag_ui.core import TextMessageContentEvent, TextMessageEndEvent, TextMessageStartEvent
 
 from interpose import DROP, Reject
+from interpose.text.patterns import PatternSet
 from interpose_redact import Redact, RedactSettings
 from interpose_redact.entities import ENTITIES, PATTERNS
-from interpose.text.patterns import PatternSet
 
 KEY = "0123456789abcdef"
 
@@ -78,7 +78,16 @@ FOUND = {
         "NO9386011117947",
         "MT84MALT011000012345MTLCAST001S",
     ],
-    "ip": ["1.2.3.4", "192.168.100.200", "2001:db8::1", "fe80::1", "::1", "::ffff:1.2.3.4", "2001:db8::", "1:2:3:4:5:6:7:8"],
+    "ip": [
+        "1.2.3.4",
+        "192.168.100.200",
+        "2001:db8::1",
+        "fe80::1",
+        "::1",
+        "::ffff:1.2.3.4",
+        "2001:db8::",
+        "1:2:3:4:5:6:7:8",
+    ],
     "api-key": [
         "sk-abcdefghijklmnopqrstuvwx",
         "sk-proj-abcd_efgh-ijklmnopqrstuvwx",
@@ -101,7 +110,9 @@ CASES = [(name, value) for name, values in FOUND.items() for value in values]
 
 
 @pytest.mark.parametrize(("name", "value"), CASES)
-@pytest.mark.parametrize("around", ["see {} ok", "({}).", "<b>{}</b>", '"{}"', "{}", "is:{}!", "**{}**"])
+@pytest.mark.parametrize(
+    "around", ["see {} ok", "({}).", "<b>{}</b>", '"{}"', "{}", "is:{}!", "**{}**"]
+)
 def test_an_entity_is_found_in_any_place(name: str, value: str, around: str) -> None:
     text = around.format(value)
     assert heard(ALL, text) == around.format(f"[{name}]")
@@ -175,7 +186,9 @@ def test_a_private_key_too_long_to_hold_goes_with_all_that_follows() -> None:
             warning = staticmethod(lambda *_: None)
 
     redact: Any = layer(max_hold=200)
-    text = "key: -----BEGIN PRIVATE KEY-----\n" + "MIIEabcd\n" * 100 + "-----END PRIVATE KEY----- bye"
+    text = (
+        "key: -----BEGIN PRIVATE KEY-----\n" + "MIIEabcd\n" * 100 + "-----END PRIVATE KEY----- bye"
+    )
     answer = redact._interpose_text(Quiet, TextMessageContentEvent(message_id="m", delta=text))
     assert answer.delta == "key: [removed]"
 
@@ -186,7 +199,9 @@ def test_only_the_entities_that_are_asked_for_are_looked_for() -> None:
 
 
 def test_own_patterns_and_literals_are_found_across_chunks() -> None:
-    redact = layer(patterns={"badge": r"(?i)(B|C)-[0-9]{6}"}, literals=["hunter2", "hunter2!", "a.b"])
+    redact = layer(
+        patterns={"badge": r"(?i)(B|C)-[0-9]{6}"}, literals=["hunter2", "hunter2!", "a.b"]
+    )
     assert heard(redact, "b-12", "3456 or hun", "ter", "2! a", ".b axb") == (
         "[badge] or [literal] [literal] axb"
     )
@@ -227,10 +242,12 @@ def test_a_hash_tells_values_apart_and_not_how_they_are_written() -> None:
 def test_a_block_ends_the_run_before_anything_of_the_value_has_left() -> None:
     redact: Any = layer(actions={"card": "block"})
     left = ""
+    signs = "to bob@x.com: 4111 1111 1111 1111"
+    for sign in signs:
+        answer = redact._interpose_text(None, TextMessageContentEvent(message_id="m", delta=sign))
+        left += "" if answer is DROP else answer.delta
     with pytest.raises(Reject) as caught:
-        for sign in "to bob@x.com: 4111 1111 1111 1111!":
-            answer = redact._interpose_text(None, TextMessageContentEvent(message_id="m", delta=sign))
-            left += "" if answer is DROP else answer.delta
+        redact._interpose_text(None, TextMessageContentEvent(message_id="m", delta="!"))
     assert left == "to [email]: "
     assert caught.value.code == "blocked-content"
     assert caught.value.status == 422

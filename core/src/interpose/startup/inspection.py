@@ -141,6 +141,8 @@ def settings_class(cls: type) -> type[BaseModel]:
     for base in (Middleware, Provider, AgentFactory, ModelFactory):
         if issubclass(cls, base):
             found = _type_argument(cls, base, 0)
+            if isinstance(found, TypeVar):  # only now: a subclass might have given it a value
+                found = getattr(found, "__default__", None)
             return found if isinstance(found, type) and issubclass(found, BaseModel) else NoSettings
     return NoSettings
 
@@ -221,9 +223,6 @@ def _type_argument(cls: type, base: type, index: int) -> Any:
             own = getattr(origin, "__parameters__", ())
             if isinstance(found, TypeVar) and found in own and own.index(found) < len(args):
                 found = args[own.index(found)]
-        if isinstance(found, TypeVar) and getattr(found, "__default__", None) is not None:
-            default = found.__default__
-            return default if isinstance(default, type) else found
         return found
     return None
 

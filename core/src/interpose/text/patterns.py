@@ -66,7 +66,7 @@ class Pattern:
             raise UsageError(
                 f"the pattern {name!r} has a look-behind without a bound, "
                 f"but text that has left is soon forgotten",
-                hint="replace * + and {n,} in it by {n,m}",
+                hint="replace *, + and {n,} in it by {n,m}",
             )
         if match.match("") is not None:
             raise UsageError(
@@ -97,7 +97,9 @@ class PatternSet:
     def undecided(self, text: str, start: int, end: int, timeout: float) -> int:
         """Return where the first match begins that more text could bring about or change."""
         seen = text.replace(_BEYOND, _NOT_BEYOND) if _BEYOND in text else text
-        found = (p.beyond.search(seen, start, end, partial=True, timeout=timeout) for p in self.patterns)
+        found = (
+            p.beyond.search(seen, start, end, partial=True, timeout=timeout) for p in self.patterns
+        )
         return min((match.start() for match in found if match), default=end)
 
     def __repr__(self) -> str:
