@@ -27,7 +27,7 @@ from interpose.errors import Problem
 from interpose.startup.configuration import Configuration
 from interpose.startup.diagnosis import crashed, diagnose, key_of, keys_of
 from interpose.startup.environment import DELIMITER, PREFIX, Variable, variable_name
-from interpose.startup.merging import EMPTY, merge, settle
+from interpose.startup.merging import EMPTY, merge
 from interpose.startup.part import HOST_KEYS, Part
 from interpose.startup.references import resolve
 from interpose.startup.secrecy import known_secrets, models_in
@@ -138,7 +138,7 @@ def _assemble(
                 else:
                     tree = merge([tree, _from_variable(variable, read, tree)])
         tree = merge([tree, _own_keys(part, at(configuration.overrides, path))])
-    resolved, unresolved = resolve(settle(tree), part.base or part.path, configuration.environ)
+    resolved, unresolved = resolve(tree, part.base or part.path, configuration.environ)
     table = resolved if isinstance(resolved, Table) else EMPTY
     return _placed(part, table, configuration), [*problems, *unresolved]
 

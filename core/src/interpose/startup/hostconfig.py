@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pydantic import BaseModel
 
+from interpose.startup.composition import Composition
 from interpose.startup.hostmodel import HostTable, ServerTable
 from interpose.startup.part import Part
 from interpose.startup.tree import KeyPath
@@ -94,7 +95,10 @@ class UseConfig:
 
 @dataclass(frozen=True, slots=True)
 class HostConfig:
-    """The host's half as a whole. Layers are in the order of the file, outermost first."""
+    """The host's half as a whole. Layers are in the order of the file, outermost first.
+
+    ``parts`` and ``composition`` are what it was read from, and know where each value came from.
+    """
 
     layers: tuple[LayerConfig, ...]
     agents: tuple[UseConfig, ...]
@@ -104,6 +108,8 @@ class HostConfig:
     plugins: tuple[Named, ...]
     host: HostTable
     server: ServerTable
+    parts: tuple[Part, ...] = field(repr=False)
+    composition: Composition = field(repr=False)
 
     def layer(self, layer: str) -> LayerConfig | None:
         """Return the layer of this id, if there is one."""

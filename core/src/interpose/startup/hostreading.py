@@ -6,7 +6,7 @@ imported at all.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
@@ -64,7 +64,7 @@ def read_host(
         *(Part(path, _model(path), half="host") for path in tables),
     ]
     composition = compose(parts, configuration)
-    config = _Reader(configuration, composition, tables).read()
+    config = _Reader(configuration, composition, tables).read(parts)
     known = {*agents, *(agent.id for agent in config.agents)}
     problems += composition.problems
     problems += unknown_agents(config, known)
@@ -89,7 +89,7 @@ class _Reader:
         self.composition = composition
         self.tables = tables
 
-    def read(self) -> HostConfig:
+    def read(self, parts: Sequence[Part]) -> HostConfig:
         choices = self.table(("capabilities",), CapabilityTable, CapabilityTable({}))
         plugins = self.table(("plugins",), PluginsTable, PluginsTable())
         return HostConfig(
@@ -104,6 +104,8 @@ class _Reader:
             plugins=self.names(("plugins",), ("use",), plugins.use),
             host=self.table(("host",), HostTable, HostTable()),
             server=self.table(("server",), ServerTable, ServerTable()),
+            parts=tuple(parts),
+            composition=self.composition,
         )
 
     def ids(self, section: str) -> list[KeyPath]:

@@ -27,8 +27,7 @@ EMPTY = Table({}, NOWHERE)
 def merge(trees: Iterable[Node]) -> Node:
     """Merge trees, the weakest first. A table keeps the origin of its first mention.
 
-    An ``$append`` that met no list stays one, for the list that may come below it later;
-    :func:`settle` ends that.
+    An ``$append`` that met no list still extends the one that may be merged below it later.
     """
     merged: Node = EMPTY
     for tree in trees:
@@ -49,17 +48,6 @@ def _over(weak: Node, strong: Node) -> Node:
             f'"$append" extends a list, but {weak.origin} says {kind(weak)}', strong.origin
         )
     return strong
-
-
-def settle(node: Node) -> Node:
-    """Let each ``$append`` that found no list to extend be the whole list."""
-    match node:
-        case Table():
-            return Table({k: settle(v) for k, v in node.entries.items()}, node.origin)
-        case Array():
-            return Array(tuple(settle(item) for item in node.items), node.origin)
-        case _:
-            return node
 
 
 def nest(path: KeyPath, node: Node) -> Node:

@@ -94,7 +94,7 @@ def _from_file(node: Reference, path: KeyPath, _: Mapping[str, str]) -> str | Pr
         reason = f"cannot be read: {error.strerror or error}"
     else:
         # Editors and `echo` end a file with a newline that is no part of the secret.
-        return text.removesuffix("\n").removesuffix("\r")
+        return text.removesuffix("\n")
     return Problem(
         "missing-file",
         f"{shown(path)}: the file {node.target} {reason}.",
