@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -89,6 +90,13 @@ def test_an_optional_requirement_is_never_missing() -> None:
     assert bindings[0].providers == ()
 
 
+def test_what_is_required_and_optional_is_required() -> None:
+    both = consumer(optional_requires=(STORE,))
+    bindings, problems = bind(Market((both,)), [both])
+    assert [item.optional for item in bindings] == [False]
+    assert len(problems) == 1
+
+
 def test_the_application_provides_what_it_promised() -> None:
     (binding,), problems = bind(Market((), application=(STORE,)), [consumer()])
     assert (binding.providers, problems) == ((APPLICATION,), [])
@@ -103,6 +111,7 @@ def test_a_choice_of_the_application_counts_as_its_promise_only_for_check(*, ass
     if assumed:
         assert (binding.providers, problems) == ((APPLICATION,), [])
         return
+    assert binding.providers == ()
     assert render(problems) == (
         'error[not-promised]: [capabilities] key-value = "application", but the application does not promise it\n'
         "  at interpose.toml:20\n"
@@ -211,6 +220,14 @@ def test_declarations_that_differ_are_an_error_naming_both_distributions() -> No
     )
 
 
+@pytest.mark.parametrize("field", [{"scope": "run"}, {"single": False}, {"ordered": True}])
+def test_each_property_of_a_declaration_counts(field: dict[str, Any]) -> None:
+    theirs = replace(STORE, **field)
+    parts = [part("sql", provides=(STORE,)), consumer(requires=(theirs,))]
+    assert len(check_declarations(parts, ())) == 1
+    assert check_declarations(parts[:1], (theirs,)) != []
+
+
 def test_a_lifespan_cannot_need_a_value_of_one_run() -> None:
     assert render(check_scopes([part("sql", line=3, requires=(USER,))])) == (
         "error[capability-scope]: provider sql (interpose-sql 1.0) requires the capability principal (version 1), which has run scope: a provider lives as long as the host, and the value as long as one run\n"
@@ -229,6 +246,11 @@ def test_a_needed_provider_starts_first_and_only_edges_of_the_scope_count() -> N
     bindings = [bound(a, c, USER), bound(a, b, STORE)]
     assert start_order([a, b, c], bindings, "run") == ([c.ref, a.ref, b.ref], [])
     assert start_order([a, b, c], bindings, "host") == ([b.ref, a.ref, c.ref], [])
+
+
+def test_a_part_that_provides_for_itself_does_not_wait() -> None:
+    a = consumer("a", 1, provides=(STORE,))
+    assert start_order([a], [bound(a, a, STORE)], "host") == ([a.ref], [])
 
 
 def test_parts_that_wait_for_each_other_are_an_error() -> None:

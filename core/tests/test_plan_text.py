@@ -130,6 +130,15 @@ def test_the_text_is_ascii_and_an_empty_chain_is_a_plan_too(plan: Plan) -> None:
     )
 
 
+def test_an_order_of_setups_or_lifespans_is_told_only_where_needs_make_one() -> None:
+    token = CapabilityRef("token", scope="run")
+    layers = (layer("a", 0, requires=(token,)), layer("b", 1, provides=(token,)))
+    given = Configured(agents=(AgentCandidate(id="default"),), layers=layers)
+    text = plan_text(plan_agents(given).plans["default"])
+    assert text.endswith("\n\nSetups run in the order b, a")
+    assert "Lifespans" not in text
+
+
 def test_the_chart_numbers_layers_and_quotes_labels(plan: Plan) -> None:
     assert plan_mermaid(plan) == (
         "flowchart TB\n"

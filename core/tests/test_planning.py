@@ -115,6 +115,12 @@ def test_skip_is_refused_where_it_would_take_a_safeguard_away(
     )
 
 
+def test_skip_is_allowed_where_only_an_optional_requirement_depends_on_it() -> None:
+    giver = layer("giver", 0, on_failure="skip", provides=(TOKEN,))
+    user = layer("user", 1, optional_requires=(TOKEN,))
+    assert plan_agents(configured(giver, user)).problems == ()
+
+
 def test_observers_skip_by_default_unless_skipping_is_refused() -> None:
     plan = only_plan(
         configured(
@@ -291,7 +297,14 @@ def test_hooks_are_inert_where_the_agent_lacks_their_point() -> None:
 def test_what_a_layer_sees_follows_the_two_directions() -> None:
     plan = only_plan(
         configured(
-            layer("log", 0, stage="observe", has_event_hooks=True, observes_only=True),
+            layer(
+                "log",
+                0,
+                stage="observe",
+                has_event_hooks=True,
+                observes_only=True,
+                hooks={"on_input": "RUN"},
+            ),
             layer("filter", 1, has_event_hooks=True, hooks={"on_input": "RUN"}),
             layer(
                 "redact",
