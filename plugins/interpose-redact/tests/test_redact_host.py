@@ -83,7 +83,9 @@ def test_nothing_of_a_value_reaches_the_consumer_by_any_way(*, strict: bool) -> 
         RawEvent(event={"text": CARD}),
         MessagesSnapshotEvent(messages=[UserMessage(id="u", content=f"my card is {CARD}")]),
     ]
-    events, inputs = played({}, chunks, asked=f"my card is {CARD}", strict=strict)
+    message = UserMessage(id="u", content=f"my card is {CARD}")
+    asked = RunAgentInput(thread_id="t", run_id="r", messages=[message])
+    events, inputs = played({}, chunks, asked=asked, strict=strict)
     seen = "\n".join(event.model_dump_json(by_alias=True) for event in events)
     assert "4111" not in seen
     assert "1111" not in seen
