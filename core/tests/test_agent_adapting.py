@@ -82,6 +82,14 @@ def test_a_second_optional_argument_is_a_context_only_by_name() -> None:
     assert events(source(Rest())) == [(INPUT, CONTEXT)]
 
 
+def test_a_second_argument_that_is_required_is_the_context_whatever_its_name() -> None:
+    class Named:
+        async def run(self, question: Any, host: Any) -> Any:
+            yield question, host
+
+    assert events(source(Named())) == [(INPUT, CONTEXT)]
+
+
 def test_a_run_that_returns_a_stream_is_fine() -> None:
     class Delegating:
         def run(self, run_input: RunAgentInput, ctx: Any) -> AsyncIterator[BaseEvent]:
@@ -264,11 +272,14 @@ def test_settings_of_a_factory_must_refuse_unknown_keys() -> None:
     class Loose(BaseModel):
         text: str = ""
 
+    class Outer(Settings):
+        inner: Loose = Loose()
+
     def make(settings: Any, ctx: Any) -> Any: ...
 
     make.scope = "run"  # type: ignore[attr-defined]
-    make.__annotations__["settings"] = Loose
-    assert "the settings model Loose accepts unknown keys" in refusal(make).message
+    make.__annotations__["settings"] = Outer
+    assert "accepts unknown keys; derive it from interpose.Settings" in refusal(make).message
 
 
 @pytest.mark.parametrize("made", [None, Agent, "coroutine"])
@@ -334,7 +345,7 @@ def test_a_factory_that_makes_a_frameworks_agent_is_told() -> None:
 
 def test_a_package_of_ones_own_called_agents_is_not_the_sdk() -> None:
     assert isinstance(adapt_agent(of_framework("agents.agent", "Agent", Agent)), AgentSource)
-    assert isinstance(adapt_agent(of_framework("my_strands", "Agent", Agent)), AgentSource)
+    assert isinstance(adapt_agent(of_framework("strands_extra", "Agent", Agent)), AgentSource)
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda framework: framework.module)

@@ -151,18 +151,15 @@ def test_an_entry_point_listed_twice_counts_once(install: Install, site: Path) -
     assert discovery.notes == ()
 
 
-@pytest.mark.parametrize("versions", [("0.9", "0.10"), ("0.10", "0.9")])
-def test_of_two_versions_in_one_folder_the_newer_counts(
-    install: Install, site: Path, versions: tuple[str, str]
-) -> None:
-    for version in versions:
-        install("acme-guard", version, plugins={"guard": "acme_guard"})
+def test_of_several_versions_in_one_folder_the_newest_counts(install: Install, site: Path) -> None:
+    for minor in range(8, 13):
+        install("acme-guard", f"0.{minor}", plugins={"guard": "acme_guard"})
     discovery = found(site)
-    assert [plugin.distribution.version for plugin in discovery.plugins] == ["0.10"]
-    (note,) = discovery.notes
-    assert note.code == "stale-distribution"
-    assert note.message == (
-        "acme-guard 0.10 is installed more than once; the metadata of acme-guard 0.9 is a leftover."
+    assert [plugin.distribution.version for plugin in discovery.plugins] == ["0.12"]
+    assert set(codes(discovery)) == {"stale-distribution"}
+    assert min(note.message for note in discovery.notes) == (
+        "acme-guard 0.12 is installed more than once; "
+        "the metadata of acme-guard 0.10 is a leftover."
     )
 
 

@@ -125,6 +125,15 @@ def test_a_missing_dependency_is_told_from_a_missing_module(install: Install, si
     )
 
 
+def test_the_line_that_asked_for_a_module_is_shown(install: Install, site: Path) -> None:
+    install(
+        "acme-guard",
+        plugins={"guard": "acme_guard_lazy"},
+        modules={"acme_guard_lazy": "import importlib\nimportlib.import_module('not_there')\n"},
+    )
+    assert failure(only(site)).where == (f"{site}/acme_guard_lazy.py:2",)
+
+
 def test_a_module_that_the_wheel_lacks_asks_for_a_new_installation(
     install: Install, site: Path
 ) -> None:

@@ -343,7 +343,8 @@ def test_unqualified_capability_names_are_the_cores() -> None:
         requires = (PRINCIPAL, Capability[Any]("acme-store/rows"))
         optional_requires = (Capability[Any]("store"),)
 
-    assert refused(Taking).endswith(
+    (said,) = refused(Taking).splitlines()
+    assert said.endswith(
         'the capability "store" has a name that belongs to Interpose; call it "acme-guard/store".'
     )
 
@@ -386,6 +387,7 @@ def interpose_plan_resolved(plan, verbose=False): ...
         "or correct it if it is yours."
     )
     assert found.resolve("guard", "middleware", "interpose.toml:1") is problem
+    assert found.resolve("guard.other", "middleware", required=False) is problem
     assert found.active == ()
     assert found.plugins.get_plugins() == set()
 
