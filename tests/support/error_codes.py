@@ -61,7 +61,9 @@ def _constants(trees: Iterable[ast.Module]) -> dict[str, str]:
     found: dict[str, str] = {}
     for tree in trees:
         for node in tree.body:
-            if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Constant):
+            if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(
+                node.value, ast.Constant
+            ):
                 target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
                 if isinstance(target, ast.Name) and isinstance(node.value.value, str):
                     found[target.id] = node.value.value

@@ -101,9 +101,10 @@ def _members(node: ast.ClassDef) -> Iterator[str]:
                 yield _signature(each)
             if each.name == "__init__":
                 yield from _attributes(each)
-        elif isinstance(each, ast.AnnAssign | ast.Assign):
-            if not any(name.startswith("_") for name in _targets(each)):
-                yield ast.unparse(each)
+        elif isinstance(each, ast.AnnAssign | ast.Assign) and not any(
+            name.startswith("_") for name in _targets(each)
+        ):
+            yield ast.unparse(each)
 
 
 def _is_protocol(name: str) -> bool:

@@ -72,16 +72,17 @@ def distributions() -> tuple[Distribution, ...]:
     return tuple(found)
 
 
-def runtime_imports(tree: ast.AST) -> Iterator[str]:
-    """Yield the modules that a file imports, those for type checking alone left out."""
+def runtime_imports(tree: ast.AST, *, for_types_too: bool = False) -> Iterator[str]:
+    """Yield the modules that a file imports, those for type checking alone only if asked."""
     for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+        for_types = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        if for_types and not for_types_too:
             continue
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
             yield node.module
-        yield from runtime_imports(node)
+        yield from runtime_imports(node, for_types_too=for_types_too)
 
 
 def is_standard(module: str) -> bool:
