@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, SecretStr, field_validator, model_validat
 
 from interpose.authoring import Settings
 from interpose.errors import Problem, render
-from interpose.startup.composition import Composition, compose, settings_faults
+from interpose.startup.composition import Composition, compose
 from interpose.startup.configuration import gather
 from interpose.startup.files import Source, read_file
 from interpose.startup.hostconfig import settings_parts
@@ -22,6 +22,7 @@ from interpose.startup.hostreading import read_host
 from interpose.startup.overrides import from_mapping, from_options
 from interpose.startup.part import Part
 from interpose.startup.secrecy import redact
+from interpose.startup.settings_rules import settings_faults
 
 
 class Redact(Settings):

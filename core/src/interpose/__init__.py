@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from interpose.capability import Credentials as Credentials
     from interpose.capability import Principal as Principal
     from interpose.context import AgentContext as AgentContext
-    from interpose.context import Clock as Clock
     from interpose.context import LifespanContext as LifespanContext
     from interpose.context import RunContext as RunContext
     from interpose.errors import AgentFailed as AgentFailed
@@ -80,6 +79,7 @@ if TYPE_CHECKING:
     from interpose.plan import Plan as Plan
     from interpose.runtime.run import Run as Run
     from interpose.runtime.run import RunResult as RunResult
+    from interpose.services import Clock as Clock
     from interpose.text import Covers as Covers
     from interpose.text import PatternTransform as PatternTransform
     from interpose.text import Scan as Scan
@@ -176,7 +176,7 @@ _HOMES = {
     "agui.encoding": "encode",
     "authoring": _AUTHORING,
     "capability": "CREDENTIALS PRINCIPAL Capability Credentials Principal",
-    "context": "AgentContext Clock LifespanContext RunContext",
+    "context": "AgentContext LifespanContext RunContext",
     "errors": _ERRORS,
     "events": "DROP Drop Result Returned on",
     "hookspecs": "hookimpl",
@@ -184,6 +184,7 @@ _HOMES = {
     "payloads": _PAYLOADS,
     "plan": "Plan",
     "runtime.run": "Run RunResult",
+    "services": "Clock",
     "text": "Covers PatternTransform Scan TextTransform",
 }
 _HOME = {name: f"interpose.{module}" for module, names in _HOMES.items() for name in names.split()}

@@ -19,7 +19,8 @@ from interpose.context import LifespanContext
 from interpose.errors import Problem, UsageError
 from interpose.startup.agent_shapes import Named, as_agent, fits
 from interpose.startup.frameworks import recognise
-from interpose.startup.inspection import settings_class, settings_faults
+from interpose.startup.inspection import settings_class
+from interpose.startup.settings_rules import settings_faults
 
 DEFAULT_POINTS: Final = (Point.RUN, Point.EVENTS)
 
@@ -103,7 +104,7 @@ def factory_faults(factory: type[AgentFactory[Any]]) -> tuple[str, ...]:
         for attribute in ("requires", "optional_requires", "provides")
         if not _are_capabilities(getattr(factory, attribute))
     )
-    return (*faults, *settings_faults(settings_class(factory)))
+    return (*faults, *settings_faults(settings_class(factory), "agents"))
 
 
 def _from_factory(value: Any, named: Named) -> AgentSource | Problem:
@@ -128,7 +129,7 @@ def _from_factory(value: Any, named: Named) -> AgentSource | Problem:
         if isinstance(value, AgentFactory)
         else _annotated_settings(value)
     )
-    faults = settings_faults(settings)
+    faults = settings_faults(settings, "agents")
     if faults:
         return named.problem(f"{named.name}: {'; '.join(faults)}.", "Correct the settings model.")
     source = AgentSource(_making(lambda: value, named), scope, settings_class=settings)

@@ -14,7 +14,8 @@ from interpose.authoring import AgentFactory, Middleware, ModelFactory, Provider
 from interpose.capability import CREDENTIALS, PRINCIPAL, Capability
 from interpose.startup.adapting import factory_faults
 from interpose.startup.agent_shapes import described, fits
-from interpose.startup.inspection import inspect_middleware, settings_class, settings_faults
+from interpose.startup.inspection import inspect_middleware, settings_class
+from interpose.startup.settings_rules import settings_faults
 from interpose.startup.uses import Kind
 
 BASES: Final[Mapping[Kind, type]] = MappingProxyType(
@@ -64,7 +65,10 @@ def class_faults(kind: Kind, cls: type[Any], distribution: str | None) -> tuple[
     elif kind == "agent":
         faults = factory_faults(cls)
     else:
-        faults = tuple(_faults(kind, cls))
+        faults = (
+            *_faults(kind, cls),
+            *settings_faults(settings_class(cls), "providers" if kind == "provider" else "models"),
+        )
     named = _name_faults(cls, distribution) if distribution is not None else ()
     return (*faults, *named)
 
@@ -88,7 +92,6 @@ def _faults(kind: Kind, cls: type[Any]) -> Iterator[str]:
         given = getattr(cls, attribute)
         if not isinstance(given, tuple) or not all(isinstance(c, Capability) for c in given):
             yield f"{attribute} must be a tuple of Capability"
-    yield from settings_faults(settings_class(cls))
 
 
 def _function(method: Any) -> Any:

@@ -49,7 +49,9 @@ class LayerConfig:
     before: tuple[Named, ...]
     after: tuple[Named, ...]
     stage: str | None
+    stage_place: str
     on_failure: str | None
+    on_failure_place: str
     deadline: float | None
     agents: tuple[Named, ...] | None
     overrides: Mapping[str, AgentOverride]

@@ -149,7 +149,9 @@ class _Reader:
             before=self.names(path, ("layer", "before"), options.before),
             after=self.names(path, ("layer", "after"), options.after),
             stage=options.stage,
+            stage_place=self.place(path, "layer", "stage"),
             on_failure=options.on_failure,
+            on_failure_place=self.place(path, "layer", "on_failure"),
             deadline=options.deadline,
             agents=None
             if options.agents is None

@@ -27,6 +27,7 @@ from interpose.authoring import (
 from interpose.capability import Capability
 from interpose.errors import nearest
 from interpose.events import MARK
+from interpose.startup.settings_rules import settings_faults
 
 _VALUE_HOOKS: Final = {
     "setup": (Point.RUN, 1),
@@ -131,7 +132,7 @@ def inspect_middleware(cls: type[Middleware[Any, Any]]) -> MiddlewareFacts:
         *_declaration_faults(cls),
         *_hook_faults(cls, hooks),
         *_on_faults(cls, marked, on),
-        *settings_faults(settings),
+        *settings_faults(settings, "middleware"),
     )
     return MiddlewareFacts(cls, settings, MappingProxyType(hooks), on, faults)
 
@@ -145,37 +146,6 @@ def settings_class(cls: type) -> type[BaseModel]:
                 found = getattr(found, "__default__", None)
             return found if isinstance(found, type) and issubclass(found, BaseModel) else NoSettings
     return NoSettings
-
-
-def settings_faults(cls: type[BaseModel]) -> tuple[str, ...]:
-    """Return what is wrong with a settings class, nested models included."""
-    return tuple(_settings_faults(cls, cls.__name__, set()))
-
-
-def _settings_faults(cls: type[BaseModel], name: str, seen: set[type[BaseModel]]) -> Iterator[str]:
-    if cls in seen:
-        return
-    seen.add(cls)
-    if cls.model_config.get("extra") != "forbid":
-        yield (
-            f"the settings model {name} accepts unknown keys, so a misspelt key would be lost; "
-            f"derive it from interpose.Settings"
-        )
-    for field, info in cls.model_fields.items():
-        if "__" in field:
-            yield (
-                f"the settings field {name}.{field} contains '__', which separates the parts of "
-                f"a variable's name; rename it"
-            )
-        for nested in _models_in(info.annotation):
-            yield from _settings_faults(nested, nested.__name__, seen)
-
-
-def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    for argument in get_args(annotation):
-        yield from _models_in(argument)
 
 
 def _differs(cls: type, name: str) -> bool:

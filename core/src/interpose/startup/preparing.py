@@ -21,6 +21,7 @@ from interpose.startup.candidates import AgentCandidate, Candidate, Choice, Stat
 from interpose.startup.composition import compose
 from interpose.startup.configuration import Configuration, gather
 from interpose.startup.contributions import RegisteredPart
+from interpose.startup.diagnosis import nested_layer
 from interpose.startup.discovery import Discovery
 from interpose.startup.facts import (
     agent_candidate,
@@ -198,12 +199,17 @@ class _Preparation:
         in_code = self.in_code.get(layer.id)
         if in_code is not None:
             return in_house(in_code.use, "middleware", _described(in_code.use), IN_CODE)
-        return self.catalogue.resolve(
+        found = self.catalogue.resolve(
             layer.use.name,
             "middleware",
             layer.use.place or layer.place,
             required=layer.required,
         )
+        if isinstance(found, Problem) and found.code == "unknown-use" and layer.tables:
+            nested = layer.tables[0]
+            hint = nested_layer(layer.id, nested.name, self.configuration.named)
+            return replace(found, where=(*found.where, nested.place), hint=hint)
+        return found
 
     def _used(self, use: UseConfig) -> RegisteredPart | Problem:
         if self._is_in_code(use):
