@@ -189,12 +189,12 @@ def render(problems: Iterable[Problem]) -> str:
 def _block(problem: Problem) -> str:
     first, *rest = problem.message.splitlines() or [""]
     lines = [f"{problem.severity}[{problem.code}]: {first}"]
-    lines += [f"  {line}" for line in rest]
+    lines += [f"  {line}".rstrip() for line in rest]
     lines += [f"  at {place}" for place in problem.where]
     if problem.hint:
         head, *more = problem.hint.splitlines()
         lines.append(f"  fix: {head}")
-        lines += [f"       {line}" for line in more]
+        lines += [f"       {line}".rstrip() for line in more]
     return "\n".join(lines)
 
 

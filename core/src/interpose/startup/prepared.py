@@ -95,9 +95,14 @@ class Prepared:
 
     def scrub(self, text: str) -> str:
         """Take the secrets of all settings out of somebody else's message."""
-        secrets: set[str] = set()
-        for path, tree in self.composition.trees.items():
-            settings = self.composition.settings.get(path)
-            if settings is not None:
-                secrets |= known_secrets(type(settings), tree)
-        return redact(text, secrets)
+        return redact(text, secrets_of(self.composition))
+
+
+def secrets_of(composition: Composition) -> frozenset[str]:
+    """Return every secret that valid settings hold."""
+    return frozenset[str]().union(
+        *(
+            known_secrets(type(settings), composition.trees[path])
+            for path, settings in composition.settings.items()
+        )
+    )

@@ -46,8 +46,15 @@ from interpose.startup.loading import cause
 from interpose.startup.overrides import from_mapping, from_options
 from interpose.startup.part import Part
 from interpose.startup.planning import Configured, Planned, plan_agents
-from interpose.startup.prepared import Given, Prepared, PreparedLayer, PreparedPart
+from interpose.startup.prepared import (
+    Given,
+    Prepared,
+    PreparedLayer,
+    PreparedPart,
+    secrets_of,
+)
 from interpose.startup.registration import Catalogue, build_catalogue, in_house
+from interpose.startup.secrecy import redact
 from interpose.startup.tree import KeyPath
 from interpose.startup.uses import ObjectUse, Wanted, parse_use
 from interpose.startup.wanted import KINDS, wanted
@@ -208,7 +215,8 @@ class _Preparation:
         if isinstance(found, Problem) and found.code == "unknown-use" and layer.tables:
             nested = layer.tables[0]
             hint = nested_layer(layer.id, nested.name, self.configuration.named)
-            return replace(found, where=(*found.where, nested.place), hint=hint)
+            where = tuple(dict.fromkeys((*found.where, nested.place)))
+            return replace(found, where=where, hint=hint)
         return found
 
     def _used(self, use: UseConfig) -> RegisteredPart | Problem:
@@ -271,7 +279,8 @@ class _Preparation:
         try:
             declared = part.target.declare(settings)
         except Exception as error:  # noqa: BLE001 - a plugin may raise anything
-            said = f"declare of {part.name} failed: {cause(error)}"
+            quoted = redact(cause(error), secrets_of(self.composition))
+            said = f"declare of {part.name} failed: {quoted}"
         else:
             if isinstance(declared, Declaration):
                 return declared
