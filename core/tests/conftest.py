@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from commandline import CommandLine
+from loguru import logger
 
 
 @pytest.fixture
@@ -58,3 +61,24 @@ def install(site: Path) -> Callable[..., Path]:
         return info
 
     return write
+
+
+@pytest.fixture
+def cli(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[CommandLine]:
+    """The command line in an empty folder, without anybody's INTERPOSE variables."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    for name in list(os.environ):
+        if name.upper().startswith("INTERPOSE"):
+            monkeypatch.delenv(name)
+    before = set(sys.modules)
+    yield CommandLine(folder, capsys, monkeypatch)
+    # The command line owns its process: it decides who logs, and modules beside its file stay.
+    logger.remove()
+    logger.disable("interpose")
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", None) or "").startswith(str(folder)):
+            del sys.modules[name]
