@@ -25,6 +25,9 @@ from interpose.startup.hostconfig import LayerConfig, Named, UseConfig
 from interpose.startup.inspection import HOOKS, MiddlewareFacts
 from interpose.startup.tree import KeyPath, Table
 
+_MOST_LISTED = 4
+"""Event classes of ``@on`` that a plan names one by one."""
+
 
 def refs(capabilities: Iterable[Capability[object]], declared_by: str) -> tuple[CapabilityRef, ...]:
     """Return capabilities as facts; ``declared_by`` names the distribution, or in-house code."""
@@ -93,8 +96,9 @@ def _hooks(facts: MiddlewareFacts | None) -> dict[str, str]:
         return {}
     named = {name: HOOKS[name][0].value for name in HOOKS if name in facts.hooks}
     if facts.on:
-        events = ", ".join(sorted({method.event.__name__ for method in facts.on}))
-        named[f"@on({events})"] = "EVENTS"
+        events = sorted({method.event.__name__ for method in facts.on})
+        listed = ", ".join(events) if len(events) <= _MOST_LISTED else f"{len(events)} classes"
+        named[f"@on({listed})"] = "EVENTS"
     return named
 
 
