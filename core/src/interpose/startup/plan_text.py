@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
 from interpose.errors import UsageError, nearest, render
@@ -20,6 +20,7 @@ from interpose.plan import (
     PlannedHook,
     PlannedLayer,
     PlannedPart,
+    SettingOrigin,
 )
 from interpose.startup.candidates import places, source
 from interpose.startup.edges import explain, explain_chain
@@ -85,9 +86,17 @@ def _facts(layer: PlannedLayer) -> list[Fact]:
     if layer.on_failure != "fail":
         facts.append(("on failure", layer.on_failure))
     if layer.settings:
-        origins = (f"{item.name} ({item.origin})" for item in layer.settings)
-        facts.append(("settings", ", ".join(origins)))
+        facts.append(("settings", _settings(layer.settings)))
     return facts
+
+
+def _settings(settings: Sequence[SettingOrigin]) -> str:
+    """Say where each setting came from; those that nobody set are only counted."""
+    said = [f"{item.name} ({item.origin})" for item in settings if item.origin != "default"]
+    left = len(settings) - len(said)
+    if left:
+        said.append(f"{left} by default" if said else "all by default")
+    return ", ".join(said)
 
 
 def _shown(edge: Edge, layer: PlannedLayer) -> bool:
