@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -468,6 +469,42 @@ def test_host_exit_cancels_open_runs() -> None:
 
     assert asyncio.run(main())[-1] == "RUN_FINISHED"
     assert trace[0] == ("a", "abort", "cancelled")
+
+
+def test_host_exit_closes_a_run_that_its_own_task_left_open() -> None:
+    log: list[str] = []
+    layers, trace = recorders("a")
+
+    async def main() -> float:
+        loop = asyncio.get_running_loop()
+        async with Host(layers, agent=waiting_agent(log)) as host:
+            run = host.run("hi")
+            async for _ in run:
+                break
+            left = loop.time()
+        assert run.run_id
+        return loop.time() - left
+
+    assert asyncio.run(main()) < 5  # the ending deadline is 10 s
+    assert log == ["agent closed"]
+    assert trace[-1] == ("a", "end", "abort")
+
+
+def test_a_dropped_run_is_closed_by_its_finaliser() -> None:
+    log: list[str] = []
+    layers, trace = recorders("a")
+
+    async def main() -> None:
+        async with Host(layers, agent=waiting_agent(log)) as host:
+            async for _ in host.run("hi"):
+                break
+            gc.collect()
+            for _ in range(5):
+                await asyncio.sleep(0.01)
+            assert log == ["agent closed"]
+
+    asyncio.run(main())
+    assert trace[0] == ("a", "abort", "consumer-gone")
 
 
 def test_a_run_is_good_for_one_use() -> None:

@@ -12,6 +12,7 @@ from interpose.authoring import Agent
 from interpose.capability import Capability
 from interpose.context import LifespanContext
 from interpose.plan import LifespanStep, Plan
+from interpose.runtime.closing import close
 from interpose.runtime.layer import ActiveLayer
 from interpose.runtime.lifespans import Lifespans, Step
 from interpose.runtime.program import Program
@@ -60,17 +61,23 @@ class Live:
 
     async def stop(self) -> None:
         """Cancel the runs that are open, wait for the host's tasks, and leave the lifespans."""
-        for record in self.open_runs:
-            record.cancel("the host stops")
-        closing = [asyncio.ensure_future(record.closed.wait()) for record in self.open_runs]
         try:
-            if closing:
-                await asyncio.wait(closing, timeout=self._ending_deadline)
+            await self._close_runs()
             await self._tasks.drain(self._ending_deadline)
         finally:
-            for each in closing:
-                each.cancel()
             await self._lifespans.stop()
+
+    async def _close_runs(self) -> None:
+        for record in (*self.open_runs,):
+            record.cancel("the host stops")
+            stream = record.stream and record.stream()
+            if stream is not None and record.is_left_alone:
+                await close(stream, self._ending_deadline, f"run {record.run_id}")
+        closing = [asyncio.ensure_future(record.closed.wait()) for record in self.open_runs]
+        if closing:
+            _, late = await asyncio.wait(closing, timeout=self._ending_deadline)
+            for each in late:
+                each.cancel()
 
     def wrapped(self, plan: Plan, source: AgentSource) -> Program:
         """Return the program of an agent that was given to ``host.wrap``."""

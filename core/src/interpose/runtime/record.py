@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+import weakref
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from uuid import uuid4
 
@@ -64,6 +65,8 @@ class RunRecord:
         self.outbox: list[BaseEvent] = []
         self.setting_up: str | None = None
         self.closed = asyncio.Event()
+        self.driver: asyncio.Task[Any] | None = None
+        self.stream: weakref.ref[AsyncGenerator[BaseEvent, None]] | None = None
         self._open_runs = open_runs
         self.ended = False
         self._values: dict[Capability[Any], Any] = dict(provided)
@@ -78,6 +81,13 @@ class RunRecord:
         if most is not None and len(self._open_runs) >= most:
             raise Reject("busy", "Too many runs at once; try again.", status=503, retry_after=1)
         self._open_runs.add(self)
+        self.driver = asyncio.current_task()
+
+    @property
+    def is_left_alone(self) -> bool:
+        """Whether nobody else will drive the run: its task is this one, or is over."""
+        driver = self.driver
+        return driver is None or driver.done() or driver is asyncio.current_task()
 
     def close(self) -> None:
         """No longer count as open; every layer has heard of the end."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -90,6 +91,7 @@ class Run(Generic[Out]):
                 "a run can be used once, and this one has been", hint="call host.run again"
             )
         self._stream = self._play()
+        self._record.stream = weakref.ref(self._stream)
         return self._stream
 
     def __await__(self) -> Generator[Any, Any, RunResult[Out]]:
