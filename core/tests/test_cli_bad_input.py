@@ -149,8 +149,9 @@ def test_a_layer_that_was_nested_by_mistake(cli: CommandLine, install: Install) 
     assert wrong(cli) == (
         'error[unknown-use]: plugin "guard" (acme-guard 1.0) has no middleware "guard".\n'
         "  at interpose.toml:3\n"
-        "  fix: A layer of its own is [middleware.guard-budget] with "
-        'use = "guard.budget".'
+        "  fix: Each layer has a table of its own. If the middleware guard.budget is meant:\n"
+        "       [middleware.budget]\n"
+        '       use = "guard.budget"'
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from dataclasses import asdict
 from pathlib import Path
 
 from interpose.cli.configured import startup
@@ -13,6 +12,7 @@ from interpose.cli.exits import OK
 from interpose.startup.files import find_files
 from interpose.startup.provenance import Setting, origins
 from interpose.startup.schema import config_schema
+from interpose.startup.secrecy import MASK
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -26,7 +26,7 @@ def main(arguments: argparse.Namespace) -> int:
         settings += origins(prepared.tables, prepared.composition)
     settings.sort(key=lambda setting: setting.path)
     if arguments.json:
-        print(json.dumps([asdict(setting) for setting in settings], indent=2, ensure_ascii=False))
+        print(json.dumps(list(map(_as_json, settings)), indent=2, ensure_ascii=False))
     else:
         print("\n".join(_lines(settings)))
     return OK
@@ -38,6 +38,11 @@ def _schema(arguments: argparse.Namespace) -> dict[str, object]:
         return config_schema(())
     with startup(arguments) as (_, prepared):
         return config_schema(prepared.tables)
+
+
+def _as_json(setting: Setting) -> dict[str, object]:
+    value = setting.value if setting.value == MASK else json.loads(setting.value)
+    return {"path": setting.path, "value": value, "origin": setting.origin}
 
 
 def _lines(settings: list[Setting]) -> list[str]:
