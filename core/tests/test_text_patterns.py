@@ -160,6 +160,7 @@ def test_a_longer_first_alternative_is_waited_for() -> None:
         replacement = "<>"
 
     assert leaves(["aac", "c", "b!"], Either) == "<>!"
+    assert leaves(["ac\uffff", "b!"], Either) == "<>!"  # the sign that is used inside is no trap
     assert leaves(["aac", "c"], Either) == "aa<><>"
 
 

@@ -457,6 +457,16 @@ def test_the_input_is_covered_on_the_way_in_and_in_its_echo() -> None:
     assert echo.input == out
 
 
+def test_the_inputs_state_is_covered_only_with_both_covers() -> None:
+    class Messages(Hide):
+        covers = Covers.INPUT
+
+    out = Messages().on_input(Ctx(), run_input())  # type: ignore[arg-type]
+    assert isinstance(out, RunAgentInput)
+    assert out.state == {"s": "SECRET"}
+    assert out.messages[0].content == "***"
+
+
 def test_an_input_without_a_match_is_the_same_object() -> None:
     given = RunAgentInput(thread_id="t", run_id="r", messages=[UserMessage(id="1", content="hi")])
     assert Hide().on_input(Ctx(), given) is given  # type: ignore[arg-type]
@@ -614,6 +624,14 @@ def test_hooks_that_would_uncover_text_are_refused_when_the_class_is_made() -> N
         class WithOn(Hide):
             @on(CustomEvent)
             def custom(self, ctx: Any, event: CustomEvent) -> None: ...
+
+    class Listens(Middleware):
+        def on_event(self, ctx: Any, event: BaseEvent, /) -> None: ...
+
+    with pytest.raises(UsageError, match="has an event hook of its own"):
+
+        class Inherits(Listens, Hide):
+            pass
 
     with pytest.raises(UsageError, match="overrides on_input"):
 

@@ -88,15 +88,22 @@ _STREAM: Final = "_interpose_text_stream"
 
 def _check(cls: type[TextTransform[Any, Any]]) -> None:
     """Refuse what would leave text uncovered without anybody noticing."""
-    own = vars(cls)
     name = cls.__qualname__
-    if "on_event" in own or any(hasattr(value, MARK) for value in own.values()):
+    marked = {
+        attribute
+        for klass in cls.__mro__
+        for attribute, value in vars(klass).items()
+        if hasattr(value, MARK) and attribute != _EVENT_HOOK
+    }
+    if marked or cls.on_event is not Middleware.on_event:
         raise UsageError(
-            f"{name} is a text transform and has an event hook of its own, which would take "
-            f"events from the transform",
+            f"{name} is a text transform and has an event hook of its own "
+            f"({', '.join(sorted(marked or {'on_event'}))}), which would take events from the "
+            f"transform",
             hint="put the hook in a middleware of its own",
         )
-    if "on_input" in own and Covers.INPUT in cls.covers:
+    own_input = cls.on_input not in {Middleware.on_input, _sync_input, _async_input}
+    if own_input and Covers.INPUT in cls.covers:
         raise UsageError(
             f"{name} overrides on_input, by which a text transform covers INPUT",
             hint="put the hook in a middleware of its own, or set covers without Covers.INPUT",
