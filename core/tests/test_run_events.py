@@ -144,6 +144,22 @@ def test_raw_layers_see_chunks_and_outer_layers_do_not() -> None:
     assert "TEXT_MESSAGE_START" in seen["expanded"]
 
 
+def test_a_chain_of_raw_layers_alone_still_gives_expanded_events() -> None:
+    class Raw(Middleware):
+        form = "raw"
+        observes_only = True
+
+        def on_event(self, ctx: RunContext, event: BaseEvent) -> None:
+            """Look on."""
+
+    played = play([Raw], agent_of(TextMessageChunkEvent(message_id="m", delta="a")))
+    assert played.types[1:-1] == [
+        "TEXT_MESSAGE_START",
+        "TEXT_MESSAGE_CONTENT",
+        "TEXT_MESSAGE_END",
+    ]
+
+
 def test_the_most_derived_event_class_wins_and_on_event_gets_the_rest() -> None:
     taken: list[str] = []
 

@@ -182,7 +182,7 @@ class Run(Generic[Out]):
         with boundary:
             record.open()
             self._pipeline = Pipeline(record)
-            self._source = self._pipeline.leaving(0, await self._pipeline.begin())
+            self._source = self._pipeline.outermost(await self._pipeline.begin())
         return [event for ended in boundary.events for event in outlet.push(ended)]
 
     def _leaving(self, outlet: Outlet, inner: BaseEvent) -> Iterator[BaseEvent]:

@@ -1,0 +1,120 @@
+"""The instances of a run's layers: made, set up, and replaced when a layer repeats the run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ag_ui.core import BaseEvent, RunAgentInput
+
+from interpose.agui import Transcript
+from interpose.errors import MiddlewareError
+from interpose.runtime import ending
+from interpose.runtime.layer import Frame
+from interpose.runtime.record import RunRecord
+
+
+class Attempts:
+    """Keeps ``record.frames``: the instances of each layer's current attempt."""
+
+    __slots__ = ("_ends", "begun", "record")
+
+    def __init__(self, record: RunRecord) -> None:
+        self.record = record
+        self.begun: list[Frame] = []
+        """The frames whose setup has finished, in that order: each is owed a terminal hook."""
+        self._ends: dict[int, BaseEvent] = {}
+
+    async def begin(self) -> RunAgentInput:
+        """Set up all layers, let them see the input, and tell them that the run begins."""
+        record = self.record
+        await self._set_up([layer.id for layer in record.program.layers], attempt=1)
+        for layer in record.program.layers:
+            frame = record.frames[layer.id]
+            if frame.has("on_input"):
+                await self._input(frame)
+        for layer in record.program.layers:
+            frame = record.frames[layer.id]
+            if frame.layer.declaration.tracks_state:
+                frame.transcript = Transcript(record.input.messages, record.input.state)
+        record.phase = "stream"
+        for layer in record.program.layers:
+            frame = record.frames[layer.id]
+            if frame.has("on_start"):
+                await frame.observe("on_start")
+        return record.input
+
+    async def _set_up(self, layer_ids: Sequence[str], attempt: int) -> None:
+        record = self.record
+        wanted = set(layer_ids)
+        for layer in record.program.layers:
+            if layer.id in wanted:
+                record.frames[layer.id] = Frame(layer, record, attempt)
+        for layer_id in record.program.setup_order:
+            if layer_id not in wanted:
+                continue
+            frame = record.frames[layer_id]
+            if frame.has("setup"):
+                record.setting_up = layer_id
+                try:
+                    await frame.call("setup")
+                except Exception as error:
+                    if not frame.fail("setup", error):
+                        raise
+                    continue
+                finally:
+                    record.setting_up = None
+            missing = [c.name for c in frame.layer.run_provides if not record.provided(c)]
+            if missing:
+                raise MiddlewareError(
+                    f"setup of layer {layer_id!r} did not provide {', '.join(missing)}",
+                    hint="call ctx.provide(CAPABILITY, value) in setup",
+                )
+            self.begun.append(frame)
+
+    async def _input(self, frame: Frame) -> None:
+        record = self.record
+        try:
+            changed = await frame.call("on_input", record.input)
+            if changed is None:
+                return
+            if frame.layer.declaration.observes_only and changed is not record.input:
+                raise MiddlewareError(
+                    f"layer {frame.layer.id!r} observes only, but its on_input returned an input"
+                )
+            if not isinstance(changed, RunAgentInput):
+                raise MiddlewareError(
+                    f"on_input of layer {frame.layer.id!r} returned a "
+                    f"{type(changed).__name__}, not a RunAgentInput or None"
+                )
+            if (changed.run_id, changed.thread_id) != (record.run_id, record.thread_id):
+                raise MiddlewareError(
+                    f"on_input of layer {frame.layer.id!r} changed the run's or the thread's id"
+                )
+        except Exception as error:
+            if not frame.fail("on_input", error):
+                raise
+        else:
+            record.input = changed
+
+    def attempt_ended(self, index: int, terminal: BaseEvent) -> None:
+        """Remember how the attempt of the layers from ``index`` on ended, for its hooks."""
+        self._ends[index] = terminal
+
+    async def renew(self, index: int, attempt: int) -> None:
+        """End the attempt of the layers from ``index`` on, and set up fresh instances of them."""
+        record = self.record
+        inner = {layer.id for layer in record.program.layers[index:]}
+        over = [frame for frame in self.begun if frame.layer.id in inner]
+        self.begun = [frame for frame in self.begun if frame.layer.id not in inner]
+        terminal = self._ends.pop(index, None)
+        end = (
+            ending.aborted(record, "the attempt was repeated", "abort")
+            if terminal is None
+            else ending.of_event(record, terminal)
+        )
+        await ending.call_terminal_hooks(record, over, end)
+        await self._set_up([layer.id for layer in record.program.layers[index:]], attempt)
+        for layer in record.program.layers[index:]:
+            if layer.declaration.tracks_state:
+                frame = record.frames[layer.id]
+                frame.transcript = Transcript(record.input.messages, record.input.state)

@@ -1,0 +1,74 @@
+"""The agent's edge: its events as the innermost layer gets them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Final
+
+from ag_ui.core import BaseEvent, EventType, RunAgentInput
+
+from interpose.agui import CHUNKS, Expander, Stripper
+from interpose.context import AgentContext
+from interpose.errors import TruncatedStream
+from interpose.runtime.boundary import Boundary
+from interpose.runtime.closing import close
+from interpose.runtime.control import EndRun
+from interpose.runtime.failure import AGENT_FAILED
+from interpose.runtime.record import RunRecord
+
+Events = AsyncGenerator[BaseEvent, None]
+TERMINALS: Final = frozenset({EventType.RUN_FINISHED, EventType.RUN_ERROR})
+
+
+async def play_agent(record: RunRecord, run_input: RunAgentInput, *, expand: bool) -> Events:
+    """Play the agent: unknown content stripped, chunks expanded, failures as events."""
+    expander = Expander() if expand else None
+    stripper = Stripper()
+    iterator: AsyncIterator[BaseEvent] | None = None
+    boundary = Boundary(record, AGENT_FAILED)
+    try:
+        with boundary:
+            ctx = AgentContext(record, record.agent)
+            iterator = aiter(record.program.make_agent().run(run_input, ctx))
+            while True:
+                event = stripper.admit(await _from_agent(record, iterator))
+                if stripper.warnings:
+                    _warn(record, stripper)
+                if event is None:
+                    continue
+                record.current = event
+                if expander is None or (expander.idle and event.__class__ not in CHUNKS):
+                    yield event
+                else:
+                    for part in expander.push(event):
+                        yield part
+                record.event_index += 1
+                if event.type in TERMINALS:
+                    return
+    finally:
+        if iterator is not None:
+            await close(iterator, record.program.ending_deadline, "the agent")
+    for event in boundary.events:
+        yield event
+
+
+async def _from_agent(record: RunRecord, iterator: AsyncIterator[BaseEvent]) -> BaseEvent:
+    if record.verdict is not None:
+        record.absorb_cancel()
+        raise EndRun
+    record.await_agent(asyncio.current_task())
+    try:
+        return await anext(iterator)
+    except StopAsyncIteration:
+        raise TruncatedStream(
+            "The agent's stream ended without RUN_FINISHED or RUN_ERROR."
+        ) from None
+    finally:
+        record.await_agent(None)
+
+
+def _warn(record: RunRecord, stripper: Stripper) -> None:
+    for warning in stripper.warnings:
+        record.log(record.agent).warning("{}", warning)
+    stripper.warnings.clear()
