@@ -1,0 +1,124 @@
+"""The distributions as users get them: built, installed from wheels, tried in clean environments."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from packaging.version import Version
+from repository import ROOT, Distribution, distributions
+
+pytestmark = pytest.mark.packaging
+ALL = pytest.mark.parametrize("distribution", distributions(), ids=lambda each: each.name)
+
+# Clean means: nothing of this shell leads an environment or a run astray.
+CLEAN = {
+    name: value
+    for name, value in os.environ.items()
+    if not name.startswith(("INTERPOSE", "PYTHON", "VIRTUAL_ENV"))
+}
+
+
+def run(*command: str | Path, cwd: Path) -> str:
+    ran = subprocess.run(  # noqa: S603 - tools and environments of this test
+        [str(part) for part in command],
+        cwd=cwd,
+        env=CLEAN,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, f"{command}:\n{ran.stdout[-3000:]}\n{ran.stderr[-3000:]}"
+    return ran.stdout
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    """Each distribution's folder with its sdist, and the wheel that is built from that sdist."""
+    folders: dict[str, Path] = {}
+    for distribution in distributions():
+        folder = tmp_path_factory.mktemp(distribution.name)
+        build = (sys.executable, "-m", "build", "--no-isolation", "--outdir", folder)
+        run(*build, distribution.folder, cwd=ROOT)
+        folders[distribution.name] = folder
+    return folders
+
+
+def wheels(built: Mapping[str, Path]) -> list[Path]:
+    return [wheel for folder in built.values() for wheel in folder.glob("*.whl")]
+
+
+@ALL
+def test_a_distribution_builds_as_sdist_and_wheel(
+    distribution: Distribution, built: Mapping[str, Path]
+) -> None:
+    [sdist] = built[distribution.name].glob("*.tar.gz")
+    [wheel] = built[distribution.name].glob("*.whl")
+    package = distribution.package.name
+    with tarfile.open(sdist) as archive:
+        packed = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"README.md", "LICENSE", "CHANGELOG.md", f"src/{package}/py.typed"} <= packed
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    # The wheel has every file of the package, and nothing beside it.
+    ours = {
+        f"{package}/{path.relative_to(distribution.package).as_posix()}"
+        for path in distribution.package.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert {name for name in names if ".dist-info/" not in name} == ours
+    assert any(name.endswith("/licenses/LICENSE") for name in names)
+
+
+@pytest.mark.parametrize("dependencies", ["newest", "lowest"])
+def test_the_wheels_pass_the_demo(
+    dependencies: str, built: Mapping[str, Path], tmp_path: Path
+) -> None:
+    python = environment(tmp_path / "venv")
+    constraints = tmp_path / "constraints.txt"
+    if dependencies == "lowest":
+        constraints.write_text("".join(f"{n}=={v}\n" for n, v in lowest().items()))
+    else:
+        constraints.touch()
+    pip = (python, "-m", "pip", "--disable-pip-version-check", "--no-input")
+    run(*pip, "install", "--quiet", "--constraint", constraints, *wheels(built), cwd=tmp_path)
+    run(*pip, "check", cwd=tmp_path)
+    if dependencies == "lowest":
+        installed = json.loads(run(*pip, "list", "--format=json", cwd=tmp_path))
+        versions = {each["name"].lower().replace("_", "-"): each["version"] for each in installed}
+        assert {n: Version(versions[n]) for n in lowest()} == lowest()
+
+    shown = run(python.parent / "interpose", "demo", cwd=tmp_path)
+    head, _, seen = shown.partition("What the consumer saw")
+    plan = head.partition("Plan for agent")[2]
+    assert [name for name in ("logging", "tool-filter", "redact") if name not in plan] == []
+    assert seen.strip("- \n")
+    assert not re.search(r"\w@\w|\d{4}[ -]?\d{4}", seen)
+    assert "site-packages" in run(
+        python, "-W", "error", "-c", "import interpose; print(interpose.__file__)", cwd=tmp_path
+    )
+
+
+def environment(folder: Path) -> Path:
+    """Make an empty virtual environment; return its Python."""
+    run(sys.executable, "-m", "venv", folder, cwd=folder.parent)
+    return folder / "bin/python"
+
+
+def lowest() -> Mapping[str, Version]:
+    """Return the lowest version that every distribution's declaration allows, by name."""
+    ours = {each.name for each in distributions()}
+    found: dict[str, Version] = {}
+    for distribution in distributions():
+        for need in distribution.requirements:
+            if need.name not in ours:
+                [bound] = (Version(s.version) for s in need.specifier if s.operator == ">=")
+                found[need.name] = max(bound, found.get(need.name, bound))
+    return found
