@@ -17,6 +17,7 @@ from interpose.runtime.layer import ActiveLayer
 from interpose.runtime.lifespans import Lifespans, Step
 from interpose.runtime.program import Program
 from interpose.runtime.record import RunRecord
+from interpose.runtime.segment import compile_segments
 from interpose.runtime.tasks import HostTasks
 from interpose.services import Clock
 from interpose.startup.adapting import AgentSource
@@ -96,12 +97,14 @@ class Live:
         may_read = {layer.config.id: _declared(layer) for layer in layers}
         may_read[agent] = frozenset((*source.requires, *source.optional_requires))
         host = self._prepared.config.host
+        active = tuple(
+            self._active(layer, planned.on_failure)
+            for layer, planned in zip(layers, plan.layers, strict=True)
+        )
         return Program(
             agent_id=agent,
-            layers=tuple(
-                self._active(layer, planned.on_failure)
-                for layer, planned in zip(layers, plan.layers, strict=True)
-            ),
+            layers=active,
+            segments={} if self._strict else compile_segments(active, f"agent {agent}"),
             setup_order=plan.setup_order,
             make_agent=make,
             values=self._lifespans.values,

@@ -54,6 +54,11 @@ class Assembler:
         self._texts: dict[tuple[str, str], tuple[BaseEvent, list[str]]] = {}
         self._calls: dict[str, tuple[str, list[str]]] = {}
 
+    @classmethod
+    def takes(cls, event: type[BaseEvent]) -> bool:
+        """Whether events of this class are part of something whole."""
+        return event in cls._TAKE
+
     def push(self, event: BaseEvent) -> Iterator[Whole]:
         """Take the next event and yield what became whole with it."""
         take = self._TAKE.get(event.__class__)

@@ -19,16 +19,18 @@ class Boundary:
     """Keeps a stream's one face: no ``Exception`` leaves it, a failure is a RUN_ERROR event.
 
     After the ``with`` block ``events`` holds how the stream is to end; empty when nothing was
-    raised. ``code`` is for failures that have none of their own. The host's own cancellation of
-    the task is undone here; anybody else's passes.
+    raised. ``line``: where in the block's own function it was raised. ``code`` is for failures
+    that have none of their own. The host's own cancellation of the task is undone here; anybody
+    else's passes.
     """
 
-    __slots__ = ("_code", "_record", "events")
+    __slots__ = ("_code", "_record", "events", "line")
 
     def __init__(self, record: RunRecord, code: str) -> None:
         self._record = record
         self._code = code
         self.events: Sequence[BaseEvent] = ()
+        self.line = 0
 
     def __enter__(self) -> Self:
         return self
@@ -40,6 +42,7 @@ class Boundary:
         trace: TracebackType | None,
     ) -> bool:
         record = self._record
+        self.line = 0 if trace is None else trace.tb_lineno
         if isinstance(error, EndRun):
             self.events = verdict_events(record)
             return True

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import Any
 
 from ag_ui.core import BaseEvent
 
-from interpose.agui import CHUNKS, Expander
+from interpose.agui import CHUNKS
 from interpose.errors import MiddlewareError
 from interpose.events import DROP
+from interpose.runtime.boundary import Boundary
+from interpose.runtime.closing import close
+from interpose.runtime.failure import MIDDLEWARE_FAILED
 from interpose.runtime.layer import Frame, Handler
+from interpose.runtime.record import RunRecord
+
+Events = AsyncGenerator[BaseEvent, None]
 
 
 async def handle(frame: Frame, event: BaseEvent) -> Sequence[BaseEvent]:
@@ -27,17 +33,31 @@ async def handle(frame: Frame, event: BaseEvent) -> Sequence[BaseEvent]:
     if handler is None:
         return (event,)
     try:
-        result = handler.function(frame.instance, frame.ctx, event)
-        result = await frame.settle(handler.name, result, is_async=handler.is_async)
-        return checked(frame, handler, event, result)
+        answer = handler.function(frame.instance, frame.ctx, event)
+        if handler.is_async:
+            answer = await frame.within(answer)
     except Exception as error:
+        if not frame.fail(handler.name, error):
+            raise
+        return (event,)
+    return take(frame, handler, event, answer)
+
+
+def take(frame: Frame, handler: Handler, event: BaseEvent, answer: Any) -> Sequence[BaseEvent]:
+    """Return the events that an event hook's answer stands for; a wrong one is its failure."""
+    try:
+        if not handler.is_async:
+            frame.refuse_awaitable(handler.name, answer)
+        return checked(frame, handler, event, answer)
+    except MiddlewareError as error:
         if not frame.fail(handler.name, error):
             raise
         return (event,)
 
 
-def expanded(expander: Expander | None, events: Sequence[BaseEvent]) -> Iterable[BaseEvent]:
+def expanded(frame: Frame, events: Sequence[BaseEvent]) -> Iterable[BaseEvent]:
     """Expand the chunks that a layer returned; lazily, so that outer layers keep step."""
+    expander = frame.expander
     if expander is None or (
         expander.idle and not any(event.__class__ in CHUNKS for event in events)
     ):
@@ -68,3 +88,20 @@ def checked(frame: Frame, handler: Handler, event: BaseEvent, result: Any) -> Se
         f"{where} returned a {type(result).__name__}",
         hint="return an event, a list of events, DROP or None",
     )
+
+
+async def hook_stream(record: RunRecord, frame: Frame, source: Events) -> Events:
+    """Pass a stream through the event hooks of one layer: the plain form of a segment."""
+    boundary = Boundary(record, MIDDLEWARE_FAILED)
+    try:
+        with boundary:
+            async for event in source:
+                frame.inbox.append(event)
+                while frame.inbox:
+                    returned = await handle(frame, frame.inbox.pop(0))
+                    for out in expanded(frame, returned):
+                        yield out
+    finally:
+        await close(source, record.program.ending_deadline, "the inner run")
+    for event in boundary.events:
+        yield event

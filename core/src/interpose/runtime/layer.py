@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ag_ui.core import BaseEvent
 from pydantic import BaseModel
 
+from interpose.agui import Expander
 from interpose.authoring import Declaration, Middleware, OnFailure
 from interpose.capability import Capability
 from interpose.context import RunContext
@@ -61,11 +62,12 @@ class ActiveLayer:
     @property
     def has_events(self) -> bool:
         """Whether something of the layer looks at single events."""
-        return (
-            self.facts.has_event_hooks
-            or self.declaration.tracks_state
-            or any(name in self.facts.hooks for name in OBSERVERS)
-        )
+        return self.facts.has_event_hooks or self.declaration.tracks_state or self.observes
+
+    @property
+    def observes(self) -> bool:
+        """Whether whole messages, calls or usage are assembled for the layer."""
+        return any(name in self.facts.hooks for name in OBSERVERS)
 
     @property
     def run_provides(self) -> tuple[Capability[Any], ...]:
@@ -91,18 +93,21 @@ class ActiveLayer:
 class Frame:
     """One attempt's own instance of a layer, with its context and what it has seen.
 
-    ``skipped``: its first failure has taken it out of the run.
+    ``skipped``: its first failure has taken it out of the run. ``inbox``: events that layers
+    further in have emitted. ``unusual``: where it says that it must be looked at.
     """
 
     __slots__ = (
         "assembler",
         "ctx",
         "deadline",
+        "expander",
         "inbox",
         "instance",
         "layer",
         "skipped",
         "transcript",
+        "unusual",
     )
 
     def __init__(self, layer: ActiveLayer, record: RunRecord, attempt: int) -> None:
@@ -113,10 +118,10 @@ class Frame:
         self.instance.shared = layer.shared
         self.skipped = False
         self.inbox: list[BaseEvent] = []
+        self.unusual: set[Frame] = set()
+        self.expander = Expander() if layer.declaration.form == "expanded" else None
         self.transcript: Transcript | None = None
-        self.assembler = (
-            Assembler() if any(name in layer.facts.hooks for name in OBSERVERS) else None
-        )
+        self.assembler = Assembler() if layer.observes else None
         self.deadline = None if layer.deadline is None else Deadline(layer.id, layer.deadline)
 
     def has(self, hook: str) -> bool:
@@ -125,21 +130,38 @@ class Frame:
 
     async def call(self, hook: str, *args: Any) -> Any:
         """Call a hook of the instance, under the layer's deadline; returns what it returns."""
-        result = getattr(self.instance, hook)(self.ctx, *args)
-        return await self.settle(hook, result, is_async=self.layer.facts.hooks[hook])
+        answer = getattr(self.instance, hook)(self.ctx, *args)
+        if self.layer.facts.hooks[hook]:
+            return await self.within(answer)
+        self.refuse_awaitable(hook, answer)
+        return answer
 
-    async def settle(self, hook: str, result: Any, *, is_async: bool) -> Any:
-        """Await the answer of an async hook; refuse a coroutine from one that is not."""
-        if is_async:
-            return await (result if self.deadline is None else self.deadline.run(result))
-        if inspect.isawaitable(result):
-            if inspect.iscoroutine(result):
-                result.close()
-            raise MiddlewareError(
-                f"{hook} of layer {self.layer.id!r} returned an awaitable, but is no `async def`",
-                hint="make the method itself `async def`, also when a decorator wraps it",
-            )
-        return result
+    async def within(self, work: Awaitable[Any]) -> Any:
+        """Await what an async hook does, under the layer's deadline if it has one."""
+        return await (work if self.deadline is None else self.deadline.run(work))
+
+    def refuse_awaitable(self, hook: str, answer: object) -> None:
+        """Raise :class:`MiddlewareError` for a coroutine from a hook that is no ``async def``."""
+        if not inspect.isawaitable(answer):
+            return
+        if inspect.iscoroutine(answer):
+            answer.close()
+        raise MiddlewareError(
+            f"{hook} of layer {self.layer.id!r} returned an awaitable, but is no `async def`",
+            hint="make the method itself `async def`, also when a decorator wraps it",
+        )
+
+    def receive(self, event: BaseEvent) -> None:
+        """Take an event that a layer further in emitted."""
+        self.inbox.append(event)
+        self.unusual.add(self)
+
+    def review(self) -> None:
+        """Say whether something is still to be looked at before the next event."""
+        if self.inbox or (self.expander is not None and not self.expander.idle):
+            self.unusual.add(self)
+        else:
+            self.unusual.discard(self)
 
     async def observe(self, hook: str, *args: Any, ended: bool = False) -> None:
         """Call an isolated hook: its failure is logged, and the run goes on.

@@ -21,7 +21,7 @@ from interpose.runtime.control import EndRun
 from interpose.runtime.edge import TERMINALS, Events, play_agent
 from interpose.runtime.failure import AGENT_FAILED, MIDDLEWARE_FAILED
 from interpose.runtime.gate import Gate
-from interpose.runtime.handling import expanded, handle
+from interpose.runtime.handling import hook_stream
 from interpose.runtime.layer import Frame
 
 
@@ -45,13 +45,19 @@ class Pipeline(Attempts):
         return self.entering(index, run_input)
 
     def entering(self, index: int, run_input: RunAgentInput) -> Events:
-        """Return the stream as the layer's own ``around_run`` gets it: through its event hooks."""
-        layers = self.record.program.layers
-        source = self.leaving(index + 1, run_input)
-        is_raw = layers[index].declaration.form == "raw"
-        if not is_raw and self._raw(index + 1):
+        """Return the stream as the layer's own ``around_run`` gets it: through its event hooks.
+
+        Through a compiled segment, that takes the hooks of the next layers further in along.
+        """
+        segment = self.record.program.segments.get(index)
+        stop = index + 1 if segment is None else segment.stop
+        source = self.leaving(stop, run_input)
+        if self._raw(stop) and not self._raw(index):
             source = self._expand(source)
-        return self._hooks(self._frame(index), source) if layers[index].has_stage else source
+        if segment is not None:
+            return segment.stream(self.record, source)
+        frame = self._frame(index)
+        return hook_stream(self.record, frame, source) if frame.layer.has_events else source
 
     def _raw(self, index: int) -> bool:
         layers = self.record.program.layers
@@ -69,23 +75,6 @@ class Pipeline(Attempts):
                 async for event in source:
                     for part in expander.push(event):
                         yield part
-        finally:
-            await self._close(source)
-        for event in boundary.events:
-            yield event
-
-    async def _hooks(self, frame: Frame, source: Events) -> Events:
-        """Pass events through the hooks of one layer, innermost first."""
-        expander = Expander() if frame.layer.declaration.form == "expanded" else None
-        boundary = Boundary(self.record, MIDDLEWARE_FAILED)
-        try:
-            with boundary:
-                async for event in source:
-                    frame.inbox.append(event)
-                    while frame.inbox:
-                        returned = await handle(frame, frame.inbox.pop(0))
-                        for out in expanded(expander, returned):
-                            yield out
         finally:
             await self._close(source)
         for event in boundary.events:

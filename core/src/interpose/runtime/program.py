@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
-
-from ag_ui.core import BaseEvent
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from interpose.authoring import Agent
 from interpose.capability import Capability
@@ -16,6 +14,9 @@ from interpose.runtime.layer import ActiveLayer, Frame
 from interpose.runtime.tasks import HostTasks
 from interpose.services import Clock
 
+if TYPE_CHECKING:
+    from interpose.runtime.segment import Segment
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Program:
@@ -23,7 +24,8 @@ class Program:
 
     ``layers``: outermost first. ``setup_order``: layer ids. ``values``: host-scope capabilities.
     ``may_read``: what each part declared. ``ending_deadline``: seconds for one closing or one
-    round of terminal hooks.
+    round of terminal hooks. ``segments``: the compiled event hooks, by the index of their
+    outermost layer; without any, the plain form is played.
     """
 
     agent_id: str
@@ -35,6 +37,7 @@ class Program:
     clock: Clock
     tasks: HostTasks
     ending_deadline: float
+    segments: Mapping[int, Segment] = field(default_factory=dict)
     max_concurrent: int | None = None
     strict: bool = False
 
@@ -53,10 +56,8 @@ class Program:
             )
         bound(layer=part).warning("{}", message)
 
-    def outside(
-        self, layer_id: str, frames: Mapping[str, Frame], outbox: list[BaseEvent]
-    ) -> list[BaseEvent]:
-        """Return where events go that a layer emits: to the next layer further out, or out."""
+    def outside(self, layer_id: str, frames: Mapping[str, Frame]) -> Frame | None:
+        """Return the next layer further out that looks at events; None: there is none."""
         further_out: list[ActiveLayer] = []
         for layer in self.layers:
             if layer.id == layer_id:
@@ -64,5 +65,5 @@ class Program:
             further_out.append(layer)
         for layer in reversed(further_out):
             if layer.has_stage:
-                return frames[layer.id].inbox
-        return outbox
+                return frames[layer.id]
+        return None

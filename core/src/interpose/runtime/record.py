@@ -181,7 +181,11 @@ class RunRecord:
         if self.ended:
             self.log(layer).warning("an event that layer {} emitted came after the terminal", layer)
             return
-        self.program.outside(layer, self.frames, self.outbox).append(event)
+        outer = self.program.outside(layer, self.frames)
+        if outer is None:
+            self.outbox.append(event)
+        else:
+            outer.receive(event)
 
     def defer(
         self, layer: str, fn: Callable[..., Awaitable[None] | None], args: tuple[Any, ...], /
