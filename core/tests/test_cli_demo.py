@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from ag_ui.core import TextMessageContentEvent
 from commandline import CommandLine
 
+from interpose.agents.scripted import ScriptedAgent
 from interpose.authoring import Layer, Middleware
-from interpose.cli.effects import Content, Observed
+from interpose.cli.effects import Observed
 from interpose.cli.probes import Probes
 from interpose.context import RunContext
 from interpose.events import Result
@@ -91,7 +94,7 @@ def test_the_demo_leaves_nothing_behind(bare: CommandLine, tmp_path: Path) -> No
 class Shout(Middleware):
     """Changes text."""
 
-    def on_event(self, ctx: RunContext, event: object) -> Result | None:  # type: ignore[override]
+    def on_event(self, ctx: RunContext, event: object) -> Result | None:
         delta = getattr(event, "delta", None)
         if getattr(event, "message_id", None) != "answer-1" or delta is None:
             return None
@@ -101,15 +104,11 @@ class Shout(Middleware):
 class Quiet(Middleware):
     """Hides what the model thinks."""
 
-    def on_event(self, ctx: RunContext, event: object) -> Result | None:  # type: ignore[override]
+    def on_event(self, ctx: RunContext, event: object) -> Result | None:
         return () if "Reasoning" in type(event).__name__ else None
 
 
 def test_probes_tell_what_each_layer_did_and_move_none() -> None:
-    import asyncio
-
-    from interpose.agents.scripted import ScriptedAgent
-
     layers = [Layer(Shout), Layer(Quiet)]
     plan = Host(layers, agent=ScriptedAgent(None)).plan()
     probes = Probes(plan)
@@ -141,8 +140,12 @@ def test_probes_tell_what_each_layer_did_and_move_none() -> None:
     assert (shout.hidden, shout.added, shout.logged) == ((), (), ("a line",))
 
 
-def test_text_that_is_only_split_otherwise_is_not_changed() -> None:
-    assert Content("text", ("a", "b")).text == Content("text", ("ab",)).text
+def test_text_that_is_only_split_otherwise_passes_as_it_is() -> None:
+    plan = Host([Shout], agent=ScriptedAgent(None)).plan()
+    whole = (TextMessageContentEvent(message_id="m", delta="Hello"),)
+    split = tuple(TextMessageContentEvent(message_id="m", delta=part) for part in ("Hel", "lo"))
+    (effect,) = Observed.of(plan, (whole, split)).effects
+    assert (effect.entered, effect.left, effect.nothing) == (2, 1, True)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs a pseudo-terminal")

@@ -52,7 +52,8 @@ def test_a_setting_that_names_the_agent_is_enough_without_a_file(cli: CommandLin
 
 
 def test_options_may_stand_before_the_command_and_after_it(cli: CommandLine) -> None:
-    cli.write('[agent]\nuse = "scripted"\n', "base.toml")
+    based = 'events = [{ type = "RUN_ERROR", message = "based" }]\n'
+    cli.write(f'[agent]\nuse = "scripted"\n{based}', "base.toml")
     cli.write('[agent]\nevents = [{ type = "RUN_ERROR", message = "overlaid" }]\n', "over.toml")
     outcome = cli("--config", "base.toml", "run", "hello", "--config", "over.toml")
     assert (outcome.code, outcome.out) == (1, "")
@@ -73,6 +74,22 @@ def test_each_message_ends_with_a_newline_and_only_the_assistants_are_shown(
         FINISHED,
     )
     assert cli("run", "hello").out == "One.\nTwo.\n"
+
+
+def test_messages_that_come_at_once_do_not_share_a_line(cli: CommandLine) -> None:
+    says = "yield TextMessageContentEvent(message_id={!r}, delta={!r})"
+    opens = "yield TextMessageStartEvent(message_id={!r}, role='assistant')"
+    ends = "yield TextMessageEndEvent(message_id={!r})"
+    write_agent(
+        cli,
+        "at_once",
+        STARTED,
+        *(opens.format(message) for message in "ab"),
+        *(says.format(message, text) for message, text in (("a", "One"), ("b", "Two"), ("a", "."))),
+        *(ends.format(message) for message in "ab"),
+        FINISHED,
+    )
+    assert cli("run", "hello").out == "One\nTwo\n.\n"
 
 
 def test_an_answer_that_comes_whole_in_a_snapshot_is_shown(cli: CommandLine) -> None:
@@ -105,7 +122,7 @@ def test_an_input_comes_from_a_file_or_from_standard_input(cli: CommandLine) -> 
     }
     path = cli.write(json.dumps(given), "input.json")
     by_file = cli("run", "--input", path.name, "--json")
-    by_pipe = cli("run", "--input", "-", "--json", stdin=json.dumps(given))
+    by_pipe = cli("run", "--input", "-", "--json", stdin="\ufeff" + json.dumps(given))
     assert by_file == by_pipe
     assert events(by_file.out)[0]["runId"] == "r-1"
 
@@ -435,6 +452,7 @@ async def answer(run_input):
     {STARTED}
     {SAYS}
     await asyncio.sleep(60)
+    pathlib.Path("slept.txt").touch()
     {FINISHED}
 
 class Witness(Middleware):
@@ -453,6 +471,8 @@ def start(cli: CommandLine, *argv: str) -> subprocess.Popen[str]:
     return subprocess.Popen(  # noqa: S603 - this Python, with this test's arguments
         [sys.executable, "-m", "interpose", *argv],
         cwd=cli.folder,
+        # With Python's own buffering, whatever the environment of the tests says.
+        env={key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -492,13 +512,26 @@ def test_a_reader_that_goes_away_ends_the_run_quietly(cli: CommandLine) -> None:
     assert (cli.folder / "ended.txt").read_text() == "AbortInfo"
 
 
+@pytest.mark.skipif(os.name == "nt", reason="closed pipes are told otherwise")
+@pytest.mark.parametrize("command", ["schema", "demo"])
+def test_a_reader_that_was_never_there_is_no_failure(cli: CommandLine, command: str) -> None:
+    with start(cli, command) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        err = process.stderr.read()
+        process.wait(timeout=30)
+    assert (process.returncode, err) == (141, "")
+
+
 def test_text_is_shown_as_it_comes(cli: CommandLine) -> None:
     cli.write(PATIENT, "patient.py")
     cli.write(PATIENT_TOML)
     with start(cli, "run", "hello") as process:
         assert process.stdout is not None
         try:
-            assert process.stdout.read(6) == "Let me"  # the agent sleeps for a minute
+            assert process.stdout.read(6) == "Let me"
+            assert not (cli.folder / "slept.txt").exists()
         finally:
             process.kill()
 

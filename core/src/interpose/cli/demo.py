@@ -19,6 +19,7 @@ from interpose.cli.effects import Observed
 from interpose.cli.exits import OK, PROBLEMS
 from interpose.cli.probes import Probes
 from interpose.cli.terminal import colored, complain
+from interpose.errors import Problem, render
 from interpose.host import Host
 from interpose.logs import to_sink
 from interpose.plan import Plan
@@ -78,7 +79,8 @@ def main(arguments: argparse.Namespace) -> int:
     observed = Observed.of(plan, probes.boundaries(), logged)
     view.after(observed, result.text)
     if result.outcome != "success":
-        complain("\n".join(["error[demo]: the run failed", *(line for _, line in logged)]))
+        lines = "\n".join(["The demo's run failed.", *(line for _, line in logged)])
+        complain(render([Problem("bug", lines, hint="Report what it shows.")]))
         return PROBLEMS
     return OK
 

@@ -105,7 +105,8 @@ def _ending(
         complain(render([Problem("cancelled", "The run was cancelled before its end.")]))
         return PROBLEMS
     if result.outcome == "error":
-        code = (event.code if event else None) or getattr(result.error, "code", "run-failed")
+        known = event.code if event is not None else None
+        code = known or str(getattr(result.error, "code", "run-failed"))
         message = event.message if event else "The run failed."
         if debug and result.error is not None:
             traceback.print_exception(result.error)
