@@ -171,7 +171,7 @@ class JsonLane:
             if replacement is None:
                 out.extend(self._raw[:length])
             else:
-                out.append(json.dumps(replacement)[1:-1])
+                out.append(_quoted(replacement)[1:-1])
             del self._raw[:length]
 
     def _end_bare(self, out: list[str]) -> Work[None]:
@@ -181,13 +181,18 @@ class JsonLane:
             return
         if len(token) > self._holding.max_hold:
             self._holding.overflows += 1
-            out.append(json.dumps(self._holding.too_long))
+            out.append(_quoted(self._holding.too_long))
             return
         if _NUMBER.fullmatch(token) and not is_long_number(self._holding, token):
             out.append(token)
             return
         edited = yield from whole(self._holding, token)
-        out.append(token if edited == token else json.dumps(edited))
+        out.append(token if edited == token else _quoted(edited))
+
+
+def _quoted(text: str) -> str:
+    """Write a JSON string as people read it; half of a surrogate pair can only be escaped."""
+    return json.dumps(text, ensure_ascii=any("\ud800" <= letter <= "\udfff" for letter in text))
 
 
 def is_long_number(holding: Holding, written: str) -> bool:
