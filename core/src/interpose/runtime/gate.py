@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from ag_ui.core import BaseEvent, EventType, RunAgentInput, RunErrorEvent
 
+from interpose.agui import Expander
 from interpose.errors import MiddlewareError, RepeatAfterOutput
 from interpose.runtime.closing import close
+from interpose.runtime.continuation import Continuation
 from interpose.runtime.layer import Frame
 
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ class Gate:
     __slots__ = (
         "_calls",
         "_closed",
+        "_continuation",
+        "_expander",
         "_frame",
         "_given",
         "_index",
@@ -35,7 +39,9 @@ class Gate:
         "raised",
     )
 
-    def __init__(self, pipeline: Pipeline, index: int, frame: Frame) -> None:
+    def __init__(
+        self, pipeline: Pipeline, index: int, frame: Frame, run_input: RunAgentInput
+    ) -> None:
         self._pipeline = pipeline
         self._index = index
         self._frame = frame
@@ -45,14 +51,28 @@ class Gate:
         self._started = False
         self._given: BaseEvent | None = None
         self._streams: list[AsyncGenerator[BaseEvent, None]] = []
+        self._expander = Expander()
+        self._continuation = (
+            Continuation(frame.layer.id, run_input)
+            if frame.layer.declaration.may_continue
+            else None
+        )
         self.raised: BaseException | None = None
 
-    def passed(self, event: BaseEvent) -> None:
-        """Take note of an event that has left the layer."""
-        if event.type is EventType.RUN_STARTED:
-            self._started = True
-        else:
-            self._output = True
+    def leaving(self, event: BaseEvent) -> Iterator[BaseEvent]:
+        """Yield what leaves the layer for an event that its ``around_run`` gave."""
+        for part in self._expander.push(event):
+            if part.type is EventType.RUN_STARTED:
+                self._started = True
+            else:
+                self._output = True
+            out = part if self._continuation is None else self._continuation.leaves(part)
+            if out is not None:
+                yield out
+
+    def last(self) -> BaseEvent | None:
+        """Return the terminal that was held back for a layer that might have gone on."""
+        return None if self._continuation is None else self._continuation.last()
 
     def __call__(
         self, run_input: RunAgentInput, /, *, continues: bool = False
@@ -69,16 +89,13 @@ class Gate:
                 hint="pass the run_input on, or a changed copy of it",
             )
         if continues:
-            raise MiddlewareError(
-                f"layer {layer!r} called call_next with continues=True, which this version of "
-                f"Interpose cannot do yet"
-            )
-        if self._calls and not self._frame.layer.declaration.may_repeat:
+            run_input = self._continued(run_input)
+        elif self._calls and not self._frame.layer.declaration.may_repeat:
             raise MiddlewareError(
                 f"layer {layer!r} called call_next a second time",
                 hint="set may_repeat = True on a middleware that retries",
             )
-        if self._calls and self._output:
+        elif self._calls and self._output:
             raise RepeatAfterOutput(
                 f"layer {layer!r} repeated the run after events of the first attempt had left it",
                 hint="hold the events back until the attempt has succeeded",
@@ -88,9 +105,25 @@ class Gate:
         self._streams.append(stream)
         return stream
 
+    def _continued(self, run_input: RunAgentInput) -> RunAgentInput:
+        layer = self._frame.layer.id
+        if self._continuation is None:
+            raise MiddlewareError(
+                f"layer {layer!r} called call_next with continues=True",
+                hint="set may_continue = True on a middleware that goes on with a run",
+            )
+        if not self._calls:
+            raise MiddlewareError(
+                f"layer {layer!r} continues a run that it has not begun",
+                hint="call call_next(run_input) first, and iterate over it to its end",
+            )
+        return self._continuation.goes_on(run_input)
+
     async def _rest(
         self, run_input: RunAgentInput, attempt: int
     ) -> AsyncGenerator[BaseEvent, None]:
+        if self._continuation is not None and self._continuation.over:
+            return  # an interrupt or a cancellation ends the run: there is nothing to go on with
         with self._elsewhere():
             source = await self._begin(run_input, attempt)
         try:
@@ -101,6 +134,8 @@ class Gate:
                     return
                 if self._admits(event):
                     self._given = event
+                    if self._continuation is not None:
+                        self._continuation.gives(event)
                     yield event
         finally:
             await close(source, self._seconds, "the inner run")

@@ -83,7 +83,7 @@ class Pipeline(Attempts):
     async def _around(self, index: int, run_input: RunAgentInput) -> Events:
         """Let a layer's ``around_run`` wrap the stream that its event hooks have seen."""
         frame = self._frame(index)
-        gate = Gate(self, index, frame)
+        gate = Gate(self, index, frame, run_input)
         boundary = Boundary(self.record, MIDDLEWARE_FAILED)
         stream: Any = None
         left: BaseEvent | None = None
@@ -95,11 +95,14 @@ class Pipeline(Attempts):
                     )
                     while True:
                         left = await self._step(frame, stream)
-                        gate.passed(left)
-                        yield left
-                        if left.type in TERMINALS:
-                            await self._run_out(frame, stream)
+                        if left is None:
+                            yield _last(frame, gate)
                             return
+                        for out in gate.leaving(left):
+                            yield out
+                            if out.type in TERMINALS:
+                                await self._run_out(frame, stream)
+                                return
                 except Exception as error:
                     if error is gate.raised or not frame.fail("around_run", error):
                         raise
@@ -112,22 +115,17 @@ class Pipeline(Attempts):
             yield event
 
     @staticmethod
-    async def _step(frame: Frame, stream: AsyncIterator[BaseEvent]) -> BaseEvent:
-        step = stream.__anext__()
-        try:
-            return await (step if frame.deadline is None else frame.deadline.run(step))
-        except StopAsyncIteration:
-            raise TruncatedStream(
-                f"around_run of layer {frame.layer.id!r} ended without RUN_FINISHED or RUN_ERROR."
-            ) from None
+    async def _step(frame: Frame, stream: AsyncIterator[BaseEvent]) -> BaseEvent | None:
+        """Return the next event of a layer's ``around_run``; None: it has ended."""
+        step = anext(stream, None)
+        return await (step if frame.deadline is None else frame.deadline.run(step))
 
     async def _run_out(self, frame: Frame, stream: AsyncIterator[BaseEvent]) -> None:
         """Let a layer do what it does after the terminal; nothing of it changes the run."""
         try:
-            while True:
-                event = await self._step(frame, stream)
+            while (event := await self._step(frame, stream)) is not None:
                 frame.ctx.log.warning("{} came after the terminal", event.type.value)
-        except (TruncatedStream, EndRun):
+        except EndRun:
             return
         except Exception as error:  # noqa: BLE001 - nothing fails a run after its terminal
             frame.ctx.log.opt(exception=error).error(
@@ -136,6 +134,16 @@ class Pipeline(Attempts):
 
     async def _close(self, stream: Any, owner: str = "the inner run") -> None:
         await close(stream, self.record.program.ending_deadline, owner)
+
+
+def _last(frame: Frame, gate: Gate) -> BaseEvent:
+    """Return the terminal of an ``around_run`` that has ended without giving one now."""
+    last = gate.last()
+    if last is None:
+        raise TruncatedStream(
+            f"around_run of layer {frame.layer.id!r} ended without RUN_FINISHED or RUN_ERROR."
+        )
+    return last
 
 
 def _checked_stream(frame: Frame, stream: Any) -> AsyncIterator[BaseEvent]:
