@@ -79,6 +79,9 @@ if TYPE_CHECKING:
     from interpose.plan import Plan as Plan
     from interpose.runtime.run import Run as Run
     from interpose.runtime.run import RunResult as RunResult
+    from interpose.runtime.tracing import LayerTrace as LayerTrace
+    from interpose.runtime.tracing import Trace as Trace
+    from interpose.runtime.tracing import TracedEvent as TracedEvent
     from interpose.services import Clock as Clock
     from interpose.text import Covers as Covers
     from interpose.text import PatternTransform as PatternTransform
@@ -119,6 +122,7 @@ __all__ = [
     "InvalidStream",
     "IterationInfo",
     "Layer",
+    "LayerTrace",
     "LifespanContext",
     "Middleware",
     "MiddlewareError",
@@ -152,6 +156,8 @@ __all__ = [
     "ToolCallInfo",
     "ToolPhaseInfo",
     "ToolResult",
+    "Trace",
+    "TracedEvent",
     "TransformArgs",
     "Transient",
     "TruncatedStream",
@@ -184,6 +190,7 @@ _HOMES = {
     "payloads": _PAYLOADS,
     "plan": "Plan",
     "runtime.run": "Run RunResult",
+    "runtime.tracing": "LayerTrace Trace TracedEvent",
     "services": "Clock",
     "text": "Covers PatternTransform Scan TextTransform",
 }

@@ -22,6 +22,7 @@ from interpose.runtime.program import Program
 from interpose.runtime.record import RunRecord
 from interpose.runtime.run import Run
 from interpose.runtime.sync import SyncHost
+from interpose.runtime.tracing import Trace
 from interpose.runtime.wrapped import WrappedAgent
 from interpose.services import Clock
 from interpose.startup.adapting import adapt_agent
@@ -203,6 +204,7 @@ class Host:
         provide: Mapping[Capability[Any], Any] | None = None,
         attributes: Mapping[str, Any] | None = None,
         metadata: Mapping[str, Any] | None = None,
+        trace: Trace | None = None,
     ) -> Run:
         """Return a run of ``agent``; it begins when it is iterated or awaited.
 
@@ -210,6 +212,7 @@ class Host:
         * ``thread_id``: the conversation; a new one unless given (or in the input).
         * ``provide``: values of the run-scope capabilities that ``Host(provides=...)`` promised.
         * ``attributes``, ``metadata``: see :class:`RunContext`.
+        * ``trace``: records what each layer does.
 
         Raises :class:`UsageError` (host not entered, no such agent), :class:`InputError` (malformed
         input), :class:`CapabilityError` (a promised capability is missing, or one is not promised).
@@ -222,6 +225,7 @@ class Host:
             provide=provide or {},
             attributes=attributes or {},
             metadata=metadata or {},
+            trace=trace,
         )
 
     def wrap(self, agent: object, *, like: str = "default") -> Agent:
@@ -255,6 +259,7 @@ class Host:
         provide: Mapping[Capability[Any], Any],
         attributes: Mapping[str, Any],
         metadata: Mapping[str, Any],
+        trace: Trace | None = None,
     ) -> Run:
         run_input, warnings = to_input(asked, thread_id)
         self._check_provided(provide)
@@ -266,6 +271,7 @@ class Host:
             attributes=attributes,
             metadata=metadata,
             open_runs=self._entered().open_runs,
+            trace=trace,
         )
         for warning in warnings:
             record.log("host").warning("{}", warning)

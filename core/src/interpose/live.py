@@ -104,7 +104,7 @@ class Live:
         return Program(
             agent_id=agent,
             layers=active,
-            segments={} if self._strict else compile_segments(active, f"agent {agent}"),
+            segments=compile_segments(active, f"agent {agent}"),
             setup_order=plan.setup_order,
             make_agent=make,
             values=self._lifespans.values,

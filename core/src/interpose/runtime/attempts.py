@@ -73,8 +73,10 @@ class Attempts:
 
     async def _input(self, frame: Frame) -> None:
         record = self.record
+        before = record.input.model_copy(deep=True) if frame.strict else record.input
         try:
             changed = await frame.call("on_input", record.input)
+            frame.refuse_change(before, record.input, "the input")
             if changed is None:
                 return
             if frame.layer.declaration.observes_only and changed is not record.input:

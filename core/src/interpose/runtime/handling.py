@@ -32,10 +32,12 @@ async def handle(frame: Frame, event: BaseEvent) -> Sequence[BaseEvent]:
     handler = frame.layer.handler(event.__class__)
     if handler is None:
         return (event,)
+    before = event.model_copy(deep=True) if frame.strict else event
     try:
         answer = handler.function(frame.instance, frame.ctx, event)
         if handler.is_async:
             answer = await frame.within(answer)
+        frame.refuse_change(before, event, "an event")
     except Exception as error:
         if not frame.fail(handler.name, error):
             raise

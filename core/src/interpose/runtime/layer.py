@@ -93,8 +93,9 @@ class ActiveLayer:
 class Frame:
     """One attempt's own instance of a layer, with its context and what it has seen.
 
-    ``skipped``: its first failure has taken it out of the run. ``inbox``: events that layers
-    further in have emitted. ``unusual``: where it says that it must be looked at.
+    ``skipped``: its first failure has taken it out of the run. ``strict``: whether it is watched
+    for changes in place. ``inbox``: events that layers further in have emitted. ``unusual``: where
+    it says that it must be looked at before the next event.
     """
 
     __slots__ = (
@@ -106,6 +107,7 @@ class Frame:
         "instance",
         "layer",
         "skipped",
+        "strict",
         "transcript",
         "unusual",
     )
@@ -117,6 +119,7 @@ class Frame:
         self.instance.settings = layer.settings
         self.instance.shared = layer.shared
         self.skipped = False
+        self.strict = record.program.strict
         self.inbox: list[BaseEvent] = []
         self.unusual: set[Frame] = set()
         self.expander = Expander() if layer.declaration.form == "expanded" else None
@@ -150,6 +153,14 @@ class Frame:
             f"{hook} of layer {self.layer.id!r} returned an awaitable, but is no `async def`",
             hint="make the method itself `async def`, also when a decorator wraps it",
         )
+
+    def refuse_change(self, before: object, after: object, what: str) -> None:
+        """Raise :class:`MiddlewareError` if the layer changed something in place (strict)."""
+        if before is not after and before != after:
+            raise MiddlewareError(
+                f"layer {self.layer.id!r} changed {what} in place, which every other layer sees",
+                hint="return a changed copy: model_copy(update={...})",
+            )
 
     def receive(self, event: BaseEvent) -> None:
         """Take an event that a layer further in emitted."""

@@ -16,6 +16,7 @@ from interpose.agui import Expander
 from interpose.errors import MiddlewareError, TruncatedStream
 from interpose.runtime.attempts import Attempts
 from interpose.runtime.boundary import Boundary
+from interpose.runtime.checking import verified
 from interpose.runtime.closing import close
 from interpose.runtime.control import EndRun
 from interpose.runtime.edge import TERMINALS, Events, play_agent
@@ -30,6 +31,11 @@ class Pipeline(Attempts):
 
     __slots__ = ()
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether the nested form is played: it can be watched between any two layers."""
+        return self.record.program.strict or self.record.trace is not None
+
     def outermost(self, run_input: RunAgentInput) -> Events:
         """Return the stream that leaves the outermost layer, chunks expanded."""
         source = self.leaving(0, run_input)
@@ -39,17 +45,31 @@ class Pipeline(Attempts):
         """Return the stream that leaves the layer at ``index`` (0 is the outermost)."""
         layers = self.record.program.layers
         if index == len(layers):
-            return play_agent(self.record, run_input, expand=not self._raw(len(layers) - 1))
-        if "around_run" in layers[index].facts.hooks and not self._frame(index).skipped:
-            return self._around(index, run_input)
-        return self.entering(index, run_input)
+            stream = play_agent(self.record, run_input, expand=not self._raw(len(layers) - 1))
+        elif "around_run" in layers[index].facts.hooks and not self._frame(index).skipped:
+            stream = self._around(index, run_input)
+        else:
+            stream = self.entering(index, run_input)
+        return self._watched(index, stream) if self.is_plain else stream
+
+    def _watched(self, index: int, stream: Events) -> Events:
+        """Return the stream that leaves ``index`` with what strict and tracing do to it."""
+        record = self.record
+        layers = record.program.layers
+        giver = layers[index].id if index < len(layers) else None
+        if record.program.strict:
+            stream = verified(record, stream, "the agent" if giver is None else f"layer {giver!r}")
+        if record.trace is not None:
+            taker = layers[index - 1].id if index else None
+            stream = record.trace.between(giver, taker, stream)
+        return stream
 
     def entering(self, index: int, run_input: RunAgentInput) -> Events:
         """Return the stream as the layer's own ``around_run`` gets it: through its event hooks.
 
         Through a compiled segment, that takes the hooks of the next layers further in along.
         """
-        segment = self.record.program.segments.get(index)
+        segment = None if self.is_plain else self.record.program.segments.get(index)
         stop = index + 1 if segment is None else segment.stop
         source = self.leaving(stop, run_input)
         if self._raw(stop) and not self._raw(index):

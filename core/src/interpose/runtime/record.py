@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from interpose.runtime.layer import Frame
     from interpose.runtime.program import Program
+    from interpose.runtime.tracing import Trace
 
 T = TypeVar("T")
 Deferred = tuple[str, Callable[..., Awaitable[None] | None], tuple[Any, ...]]
@@ -40,6 +41,7 @@ class RunRecord:
         attributes: Mapping[str, Any],
         metadata: Mapping[str, Any],
         open_runs: set[RunRecord],
+        trace: Trace | None = None,
     ) -> None:
         self.program = program
         self.run_id = run_input.run_id
@@ -68,6 +70,9 @@ class RunRecord:
         self.driver: asyncio.Task[Any] | None = None
         self.stream: weakref.ref[AsyncGenerator[BaseEvent, None]] | None = None
         self._open_runs = open_runs
+        self.trace = trace
+        if trace is not None:
+            trace.start(tuple(layer.id for layer in program.layers))
         self.ended = False
         self._values: dict[Capability[Any], Any] = dict(provided)
         self._awaiting: asyncio.Task[Any] | None = None
