@@ -568,3 +568,22 @@ def test_what_the_output_cannot_encode_is_escaped(cli: CommandLine, tmp_path: Pa
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "d\\xe9j\\xe0\n", "")
+
+
+def test_a_trace_says_what_each_layer_did_and_nothing_of_the_content(cli: CommandLine) -> None:
+    cli.write(
+        "from interpose import DROP, Middleware, on\n"
+        "from ag_ui.core import ToolCallResultEvent\n"
+        "class Quiet(Middleware):\n"
+        "    @on(ToolCallResultEvent)\n"
+        "    def hide(self, ctx, event):\n"
+        "        return DROP\n",
+        "layers.py",
+    )
+    cli.write('[agent]\nuse = "scripted"\n[middleware.quiet]\nuse = "layers:Quiet"\n')
+    outcome = cli("run", "hello", "--trace")
+    assert (outcome.code, outcome.out) == (0, ANSWER)
+    head, row = outcome.err.splitlines()
+    assert head.split() == ["layer", "in", "out", "dropped", "held", "ms"]
+    assert row.split()[:5] == ["quiet", "23", "22", "1", "0"]
+    assert "ada" not in outcome.err

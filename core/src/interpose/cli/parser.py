@@ -111,6 +111,11 @@ def _run(parser: argparse.ArgumentParser) -> None:
         help="play recorded events (JSON lines, SSE or a JSON array) in the agent's place",
     )
     parser.add_argument("--thread", metavar="ID", help="the conversation (default: a new one)")
+    parser.add_argument(
+        "--trace",
+        action="store_true",
+        help="say on standard error what each layer did to the events; never their content",
+    )
     _json(parser, "one AG-UI event a line,")
 
 

@@ -17,13 +17,14 @@ from interpose.cli.configured import choose_agent, require_agent, startup
 from interpose.cli.exits import INTERRUPTED, OK, PROBLEMS
 from interpose.cli.failing import failure
 from interpose.cli.interrupting import Interrupted, cancelled_by_interrupt
-from interpose.cli.showing import JsonLines, Text
+from interpose.cli.showing import JsonLines, Text, trace_text
 from interpose.cli.terminal import complain
 from interpose.errors import Problem, ReplayError, UsageError, render
 from interpose.host import Host
 from interpose.logs import bound, to_stderr
 from interpose.runtime.inputs import Asked
 from interpose.runtime.run import RunResult
+from interpose.runtime.tracing import Trace
 from interpose.startup.prepared import Prepared
 
 Show: TypeAlias = "JsonLines | Text"
@@ -53,7 +54,11 @@ def main(arguments: argparse.Namespace) -> int:
         for warning in warnings:
             bound().warning("{}", warning)
         show: Show = JsonLines() if arguments.json else Text()
-        result, interrupted = asyncio.run(_play(host, asked, agent, arguments.thread, show))
+        trace = Trace() if arguments.trace else None
+        playing = _play(host, asked, agent, arguments.thread, show, trace)
+        result, interrupted = asyncio.run(playing)
+        if trace is not None:
+            print(trace_text(trace), file=sys.stderr)
         return _ending(result, interrupted, show.error, prepared, debug=arguments.debug)
 
 
@@ -75,11 +80,11 @@ def _warn(prepared: Prepared) -> None:
         complain(render(warnings))
 
 
-async def _play(
-    host: Host, asked: Asked, agent: str, thread: str | None, show: Show
+async def _play(  # noqa: PLR0917 - what the command line said
+    host: Host, asked: Asked, agent: str, thread: str | None, show: Show, trace: Trace | None
 ) -> tuple[RunResult, Interrupted]:
     async with host:
-        run = host.run(asked, agent=agent, thread_id=thread)
+        run = host.run(asked, agent=agent, thread_id=thread, trace=trace)
         async with run:
             with cancelled_by_interrupt(run) as interrupted:
                 async for event in run:
@@ -109,7 +114,8 @@ def _ending(
         code = known or str(getattr(result.error, "code", "run-failed"))
         message = event.message if event else "The run failed."
         if debug and result.error is not None:
-            traceback.print_exception(result.error)
+            told = "".join(traceback.format_exception(result.error))
+            print(prepared.scrub(told), file=sys.stderr, end="")
         complain(render([failure(code, message, result.error, prepared.scrub)]))
         return PROBLEMS
     for interrupt in result.interrupts:

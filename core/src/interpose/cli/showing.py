@@ -15,6 +15,7 @@ from ag_ui.core import (
 from interpose.agui.encoding import to_json
 from interpose.cli.terminal import visible
 from interpose.runtime.run import RunResult
+from interpose.runtime.tracing import Trace
 
 
 class JsonLines:
@@ -74,3 +75,24 @@ class Text:
         if self._open:
             print(flush=True)
         self._open = ""
+
+
+def trace_text(trace: Trace) -> str:
+    """Write a trace as a table: a line per layer, outermost first."""
+    head = ("layer", "in", "out", "dropped", "held", "ms")
+    rows = [
+        (row.layer, *map(str, (row.received, row.sent, row.dropped, row.held)), _ms(row.seconds))
+        for row in trace.layers.values()
+    ]
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if index == 0 else cell.rjust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in (head, *rows)
+    )
+
+
+def _ms(seconds: float) -> str:
+    return f"{max(seconds, 0.0) * 1000:.1f}"

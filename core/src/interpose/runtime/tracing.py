@@ -22,8 +22,8 @@ class LayerTrace:
     """What one layer did to a run, over all its attempts.
 
     ``received`` and ``sent`` count events, ``dropped`` those for which nothing had left when the
-    next one came. ``held``: most characters of text that had come and not left. ``seconds``: time
-    in the layer itself, waiting included, without the layers further in.
+    next one came. ``held``: most characters of text that had come and not left when more came.
+    ``seconds``: time in the layer itself, waiting included, without the layers further in.
     """
 
     layer: str
@@ -40,8 +40,8 @@ class LayerTrace:
         self.dropped += self._silent
         self.received += 1
         self._silent = True
-        self._holding += len(getattr(event, "delta", None) or "")
         self.held = max(self.held, self._holding)
+        self._holding += len(getattr(event, "delta", None) or "")
 
     def give(self, event: BaseEvent) -> None:
         """Count an event that leaves the layer."""
@@ -52,6 +52,7 @@ class LayerTrace:
     def end(self) -> None:
         """Close the count of one attempt."""
         self.dropped += self._silent
+        self.held = max(self.held, self._holding)
         self._silent = False
         self._holding = 0
 
