@@ -21,8 +21,9 @@ from interpose.startup.candidates import (
 )
 from interpose.startup.contributions import RegisteredPart
 from interpose.startup.discovery import Discovery, PluginEntry
+from interpose.startup.hook_rules import HOOKS
 from interpose.startup.hostconfig import LayerConfig, Named, UseConfig
-from interpose.startup.inspection import HOOKS, MiddlewareFacts
+from interpose.startup.inspection import MiddlewareFacts
 from interpose.startup.tree import KeyPath, Table
 
 _MOST_LISTED = 4
@@ -94,7 +95,7 @@ def _references(names: Iterable[Named]) -> tuple[Reference, ...]:
 def _hooks(facts: MiddlewareFacts | None) -> dict[str, str]:
     if facts is None:
         return {}
-    named = {name: HOOKS[name][0].value for name in HOOKS if name in facts.hooks}
+    named = {name: HOOKS[name].point.value for name in HOOKS if name in facts.hooks}
     if facts.on:
         events = sorted({method.event.__name__ for method in facts.on})
         listed = ", ".join(events) if len(events) <= _MOST_LISTED else f"{len(events)} classes"

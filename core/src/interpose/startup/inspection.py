@@ -27,42 +27,8 @@ from interpose.authoring import (
 from interpose.capability import Capability
 from interpose.errors import nearest
 from interpose.events import MARK
+from interpose.startup.hook_rules import HOOKS
 from interpose.startup.settings_rules import settings_faults
-
-_VALUE_HOOKS: Final = {
-    "setup": (Point.RUN, 1),
-    "on_input": (Point.RUN, 2),
-    "on_start": (Point.RUN, 1),
-    "on_event": (Point.EVENTS, 2),
-    "on_message": (Point.EVENTS, 2),
-    "on_tool_call": (Point.EVENTS, 3),
-    "on_usage": (Point.EVENTS, 2),
-    "on_finish": (Point.RUN, 2),
-    "on_abort": (Point.RUN, 2),
-    "on_error": (Point.RUN, 2),
-    "on_end": (Point.RUN, 2),
-    "on_config": (Point.MODEL, 2),
-    "on_structured_output_config": (Point.MODEL, 2),
-    "on_iteration": (Point.STEP, 2),
-    "on_should_continue": (Point.STEP, 2),
-    "resolve_tool": (Point.TOOLS, 2),
-    "on_before_tool_call": (Point.TOOLS, 2),
-    "on_after_tool_call": (Point.TOOLS, 2),
-    "on_tool_phase_complete": (Point.TOOLS, 2),
-    "on_interrupt_boundary": (Point.INTERRUPTS, 1),
-    "on_interrupt_resolution": (Point.INTERRUPTS, 2),
-}
-_STREAM_HOOKS: Final = {
-    "around_run": (Point.RUN, 3),
-    "around_step": (Point.STEP, 2),
-    "around_model_call": (Point.MODEL, 3),
-}
-_CALL_HOOKS: Final = {"around_tool_call": (Point.TOOLS, 3)}
-
-HOOKS: Final[Mapping[str, tuple[Point, int]]] = MappingProxyType(
-    _VALUE_HOOKS | _STREAM_HOOKS | _CALL_HOOKS
-)
-"""Each hook of a middleware: the point it needs, and how many arguments it gets after ``self``."""
 
 _TUPLES: Final[Mapping[str, type]] = MappingProxyType(
     {
@@ -241,14 +207,15 @@ def _hook_faults(cls: type, hooks: Mapping[str, bool]) -> Iterator[str]:
                 )
     for name in hooks:
         function: Callable[..., Any] = getattr(cls, name)
-        takes = HOOKS[name][1]
+        rule = HOOKS[name]
+        takes = rule.arguments
         if not _accepts(function, takes + 1):
             yield f"{name} must take {takes} arguments after self"
-        if name in _STREAM_HOOKS and inspect.iscoroutinefunction(function):
+        if rule.shape == "stream" and inspect.iscoroutinefunction(function):
             yield f"{name} is a coroutine; it wraps a stream, so it must be an async generator"
-        elif name in _CALL_HOOKS and not inspect.iscoroutinefunction(function):
+        elif rule.shape == "call" and not inspect.iscoroutinefunction(function):
             yield f"{name} must be `async def` and return a value"
-        elif name in _VALUE_HOOKS and (
+        elif rule.shape == "value" and (
             inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function)
         ):
             yield f"{name} is a generator; it must return its answer (a list for several events)"
