@@ -112,6 +112,9 @@ class Reject(RunError):
     def __init__(
         self, code: str, message: str, status: int = 403, retry_after: float | None = None
     ) -> None:
+        given: tuple[object, ...] = (code, message)
+        if not all(isinstance(text, str) for text in given):
+            raise TypeError("Reject takes a code and a message, both strings, then the HTTP status")
         super().__init__(message)
         self.code = code
         self.status = status

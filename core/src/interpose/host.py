@@ -111,20 +111,10 @@ class Host:
             overrides=dict(overrides or {}),
             built_in=built_in_parts(),
         )
-        return cls.of(given, prepare(given), strict=strict, clock=clock)
-
-    @classmethod
-    def of(
-        cls,
-        given: Given,
-        prepared: Prepared,
-        *,
-        strict: bool | None = None,
-        clock: Clock | None = None,
-    ) -> Self:
-        """Make a host of a startup that has been gone through. Private: the command line's door."""
         host = cls.__new__(cls)
-        host._adopt(given, prepared, strict=strict, clock=clock)  # noqa: SLF001 - its own class
+        host._adopt(  # noqa: SLF001 - a second constructor
+            given, prepare(given), strict=strict, clock=clock
+        )
         return host
 
     def _adopt(
@@ -135,6 +125,7 @@ class Host:
         self._strict = prepared.config.host.strict if strict is None else strict
         self._clock: Clock = clock or SystemClock()
         self._live: Live | None = None
+        self._entering = False
         for plugin in prepared.catalogue.active:
             quiet(plugin.value.partition(":")[0].partition(".")[0])
 
@@ -161,11 +152,15 @@ class Host:
 
     # Life ------------------------------------------------------------------------------------
     async def __aenter__(self) -> Self:
-        if self._live is not None:
+        if self._live is not None or self._entering:
             raise UsageError("this host has been entered already", hint="make another Host")
-        live = Live(self._prepared, self._given, clock=self._clock, strict=self._strict)
-        await live.start()
-        self._live = live
+        self._entering = True
+        try:
+            live = Live(self._prepared, self._given, clock=self._clock, strict=self._strict)
+            await live.start()
+            self._live = live
+        finally:
+            self._entering = False
         for failure in call_started(self._prepared.catalogue.plugins, self):
             bound().error("{}", failure.message)
         return self
@@ -228,10 +223,17 @@ class Host:
             trace=trace,
         )
 
-    def wrap(self, agent: object, *, like: str = "default") -> Agent:
+    def wrap(
+        self,
+        agent: object,
+        *,
+        like: str = "default",
+        provide: Mapping[Capability[Any], Any] | None = None,
+    ) -> Agent:
         """Return ``agent`` with the layers of the agent ``like`` around it, as an agent again.
 
-        Its ``run(run_input)`` takes the place of the wrapped agent's. Raises :class:`StartupError`
+        Its ``run(run_input)`` takes the place of the wrapped agent's; ``provide`` gives each of
+        its runs what ``Host(provides=...)`` promised. Raises :class:`StartupError`
         when the layers do not fit it, as one whose essential point it lacks.
         """
         self.plan(like)
@@ -244,9 +246,15 @@ class Host:
             raise StartupError(problems)
         plan = planned.plans[like]
 
+        made: list[tuple[Live, Program]] = []
+
         def open_run(run_input: RunAgentInput) -> Run:
-            program = self._entered().wrapped(plan, source)
-            return self._run(program, run_input, provide={}, attributes={}, metadata={})
+            live = self._entered()
+            if not made or made[0][0] is not live:
+                made[:] = [(live, live.wrapped(plan, source))]
+            return self._run(
+                made[0][1], run_input, provide=provide or {}, attributes={}, metadata={}
+            )
 
         return WrappedAgent(source.points, open_run)
 
@@ -301,6 +309,13 @@ class Host:
     def __repr__(self) -> str:
         state = "entered" if self._live is not None else "resolved"
         return f"<Host {state}: {', '.join(self._prepared.plans)}>"
+
+
+def host_of(given: Given, prepared: Prepared) -> Host:
+    """Make a host of a startup that has been gone through; the command line's door."""
+    host = Host.__new__(Host)
+    host._adopt(given, prepared, strict=None, clock=None)  # noqa: SLF001 - the same module
+    return host
 
 
 def _files(

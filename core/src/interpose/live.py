@@ -15,8 +15,8 @@ from interpose.plan import LifespanStep, Plan
 from interpose.runtime.closing import close
 from interpose.runtime.layer import ActiveLayer
 from interpose.runtime.lifespans import Lifespans, Step
+from interpose.runtime.open_runs import OpenRuns
 from interpose.runtime.program import Program
-from interpose.runtime.record import RunRecord
 from interpose.runtime.segment import compile_segments
 from interpose.runtime.tasks import HostTasks
 from interpose.services import Clock
@@ -34,14 +34,13 @@ class Live:
 
     def __init__(self, prepared: Prepared, given: Given, *, clock: Clock, strict: bool) -> None:
         self.programs: dict[str, Program] = {}
-        self.open_runs: set[RunRecord] = set()
+        self.open_runs = OpenRuns(prepared.config.host.max_concurrent)
         self._prepared = prepared
         self._clock = clock
         self._strict = strict
         self._tasks = HostTasks()
         self._shared: dict[KeyPath, Any] = {}
         self._agents: dict[str, Agent] = {}
-        self._wrapped: dict[AgentSource, Program] = {}
         table = prepared.config.host
         self._ending_deadline = table.ending_deadline
         self._lifespans = Lifespans(
@@ -62,6 +61,7 @@ class Live:
 
     async def stop(self) -> None:
         """Cancel the runs that are open, wait for the host's tasks, and leave the lifespans."""
+        self.open_runs.stop()
         try:
             await self._close_runs()
             await self._tasks.drain(self._ending_deadline)
@@ -69,11 +69,11 @@ class Live:
             await self._lifespans.stop()
 
     async def _close_runs(self) -> None:
-        for record in (*self.open_runs,):
+        for record in self.open_runs:
             record.cancel("the host stops")
-            stream = record.stream and record.stream()
-            if stream is not None and record.is_left_alone:
-                await close(stream, self._ending_deadline, f"run {record.run_id}")
+            stream = None if record.stream is None else record.stream()
+            if stream is not None and record.is_left_alone and not stream.ag_running:
+                await close(record, stream, f"run {record.run_id!r}")
         closing = [asyncio.ensure_future(record.closed.wait()) for record in self.open_runs]
         if closing:
             _, late = await asyncio.wait(closing, timeout=self._ending_deadline)
@@ -81,13 +81,10 @@ class Live:
                 each.cancel()
 
     def wrapped(self, plan: Plan, source: AgentSource) -> Program:
-        """Return the program of an agent that was given to ``host.wrap``."""
-        found = self._wrapped.get(source)
-        if found is None:
-            agent = plan.agent.ref.id
-            make = _making_of(source, source.settings_class(), self._context(agent))
-            found = self._wrapped[source] = self._program(agent, plan, source, make)
-        return found
+        """Return a program for an agent that was given to ``host.wrap``."""
+        agent = plan.agent.ref.id
+        make = _making_of(source, source.settings_class(), self._context(agent))
+        return self._program(agent, plan, source, make)
 
     # Programs --------------------------------------------------------------------------------
     def _program(
@@ -112,7 +109,7 @@ class Live:
             clock=self._clock,
             tasks=self._tasks,
             ending_deadline=host.ending_deadline,
-            max_concurrent=host.max_concurrent,
+            scrub=self._prepared.scrub,
             strict=self._strict,
         )
 

@@ -34,19 +34,25 @@ def bound(**values: str) -> Logger:
     )
 
 
+def cause(error: BaseException) -> str:
+    """Return an exception's type and the first line of its text."""
+    message = getattr(error, "message", None) or str(error)
+    first = str(message).partition("\n")[0]
+    return f"{type(error).__name__}: {first}" if first else type(error).__name__
+
+
 def to_stderr(level: str = "WARNING", *, traces: bool = False) -> None:
     """Show what every package logs on standard error; for the CLI only, which owns the process.
 
-    ``traces``: with the tracebacks. Without them the failure of a run is left out, too, which the
-    CLI reports itself.
+    ``traces``: with the tracebacks that are logged at DEBUG. The failure of a run is left out,
+    which the CLI reports itself.
     """
-    form = "{time:HH:mm:ss} {level: <7} {name}: {message}\n"
     to_sink(
         sys.stderr,
-        level,
+        "DEBUG" if traces else level,
         # A function, because loguru adds the traceback to a format that is a string.
-        form=lambda _: form + "{exception}" if traces else form,
-        without={} if traces else {"interpose.runtime.run": False},
+        form=lambda _: "{time:HH:mm:ss} {level: <7} {name}: {message}\n",
+        without={"interpose.runtime.playing": False},
     )
 
 

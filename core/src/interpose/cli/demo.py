@@ -20,7 +20,7 @@ from interpose.cli.exits import OK, PROBLEMS
 from interpose.cli.probes import Probes
 from interpose.cli.terminal import colored, complain
 from interpose.errors import Problem, render
-from interpose.host import Host
+from interpose.host import Host, host_of
 from interpose.logs import to_sink
 from interpose.plan import Plan
 from interpose.runtime.run import RunResult
@@ -66,7 +66,7 @@ def main(arguments: argparse.Namespace) -> int:
         view.before(config, plan)
         probes = Probes(plan)
         watched = replace(given, layers=probes.layers, options=(f"agent.delay={view.pace}",))
-        host = Host.of(watched, prepare(watched))
+        host = host_of(watched, prepare(watched))
         logged: list[tuple[str, str]] = []
 
         def note(message: LogMessage) -> None:

@@ -20,7 +20,7 @@ from interpose.cli.interrupting import Interrupted, cancelled_by_interrupt
 from interpose.cli.showing import JsonLines, Text, trace_text
 from interpose.cli.terminal import complain
 from interpose.errors import Problem, ReplayError, UsageError, render
-from interpose.host import Host
+from interpose.host import Host, host_of
 from interpose.logs import bound, to_stderr
 from interpose.runtime.inputs import Asked
 from interpose.runtime.run import RunResult
@@ -48,7 +48,7 @@ def main(arguments: argparse.Namespace) -> int:
         agent = choose_agent(prepared, arguments.agent or next(iter(agents), None))
         require_agent(prepared, agent, given)
         _warn(prepared)
-        host = Host.of(given, prepared)
+        host = host_of(given, prepared)
         # After the host, which silences its plugins for embedders.
         to_stderr("INFO", traces=arguments.debug)
         for warning in warnings:

@@ -53,6 +53,9 @@ class Attempts:
             if layer_id not in wanted:
                 continue
             frame = record.frames[layer_id]
+            frame.make()
+            if frame.skipped:
+                continue
             if frame.has("setup"):
                 record.setting_up = layer_id
                 try:

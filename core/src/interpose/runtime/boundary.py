@@ -12,6 +12,7 @@ from ag_ui.core import BaseEvent
 from interpose.errors import MiddlewareError
 from interpose.runtime.control import EndRun, ending
 from interpose.runtime.failure import MIDDLEWARE_FAILED
+from interpose.runtime.interruption import nobody_cancelled
 from interpose.runtime.record import RunRecord
 
 
@@ -50,7 +51,11 @@ class Boundary:
             if record.absorb_cancel():
                 self.events = verdict_events(record)
                 return True
-            return False
+            if not nobody_cancelled():
+                return False
+            # Somebody awaited a task that was cancelled: a failure like any other.
+            self.events = (record.failures.event(error, self._code),)
+            return True
         if isinstance(error, Exception):
             record.absorb_cancel()  # an agent may answer a cancellation with an error of its own
             self.events = (

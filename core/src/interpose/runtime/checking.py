@@ -24,7 +24,7 @@ async def verified(record: RunRecord, source: Events, giver: str) -> Events:
                     _check(record, verifier, event, giver)
                 yield event
     finally:
-        await close(source, record.program.ending_deadline, "the inner run")
+        await close(record, source, "the inner run")
     for event in boundary.events:
         yield event
 

@@ -3,33 +3,43 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-from interpose.logs import bound
+from interpose.runtime.interruption import nobody_cancelled
+from interpose.runtime.record import RunRecord
 
 
-async def close(stream: Any, seconds: float, owner: str) -> None:
+async def close(record: RunRecord, stream: Any, owner: str) -> None:
     """Close an async generator or iterator; what goes wrong is logged, never raised.
 
-    A cancellation of the caller passes through. ``seconds`` bounds the wait.
+    A cancellation of the caller passes through. The host's ending deadline bounds the wait.
     """
     aclose = getattr(stream, "aclose", None)
-    if aclose is None:
-        return
-    try:
-        async with asyncio.timeout(seconds):
-            await aclose()
-    except TimeoutError:
-        bound(owner=owner).error("closing {} took longer than {} s", owner, seconds)
-    except Exception as error:  # noqa: BLE001 - the outcome of the run is fixed by now
-        bound(owner=owner).opt(exception=error).error("closing {} failed", owner)
+    if aclose is not None:
+        await _bounded(record, aclose, f"closing {owner}")
 
 
-async def drain(stream: Any, seconds: float, owner: str) -> None:
+async def drain(record: RunRecord, stream: Any, owner: str) -> None:
     """Let a stream that has given its terminal run to its end; what it still gives is dropped."""
+
+    async def rest() -> None:
+        async for event in stream:
+            record.log("host").warning("{} came after the terminal", event.type.value)
+
+    await _bounded(record, rest, f"ending {owner}")
+
+
+async def _bounded(record: RunRecord, work: Callable[[], Awaitable[None]], what: str) -> None:
+    seconds = record.program.ending_deadline
     try:
         async with asyncio.timeout(seconds):
-            async for event in stream:
-                bound(owner=owner).warning("{} came after the terminal", event.type.value)
+            await work()
     except TimeoutError:
-        bound(owner=owner).error("ending {} took longer than {} s", owner, seconds)
+        record.log("host").error("{} took longer than {} s", what, seconds)
+    except asyncio.CancelledError as error:
+        if not nobody_cancelled():
+            raise
+        record.report("host", error, f"{what} failed")
+    except Exception as error:  # noqa: BLE001 - the outcome of the run is fixed by now
+        record.report("host", error, f"{what} failed")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Final
 
@@ -48,24 +47,27 @@ async def play_agent(record: RunRecord, run_input: RunAgentInput, *, expand: boo
                     return
     finally:
         if iterator is not None:
-            await close(iterator, record.program.ending_deadline, "the agent")
+            await close(record, iterator, "the agent")
     for event in boundary.events:
         yield event
 
 
 async def _from_agent(record: RunRecord, iterator: AsyncIterator[BaseEvent]) -> BaseEvent:
+    """Return the agent's next event, unless the run is to end."""
+    event: BaseEvent | None = None
+    if record.verdict is None:
+        record.await_agent()
+        try:
+            event = await anext(iterator, None)
+        finally:
+            record.has_agent()
     if record.verdict is not None:
+        # Swallowing a cancellation, or ctx.abort, does not help: the record counts.
         record.absorb_cancel()
         raise EndRun
-    record.await_agent(asyncio.current_task())
-    try:
-        return await anext(iterator)
-    except StopAsyncIteration:
-        raise TruncatedStream(
-            "The agent's stream ended without RUN_FINISHED or RUN_ERROR."
-        ) from None
-    finally:
-        record.await_agent(None)
+    if event is None:
+        raise TruncatedStream("The agent's stream ended without RUN_FINISHED or RUN_ERROR.")
+    return event
 
 
 def _warn(record: RunRecord, stripper: Stripper) -> None:

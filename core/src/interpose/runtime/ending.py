@@ -17,6 +17,7 @@ from ag_ui.core import (
 
 from interpose.payloads import AbortInfo, EndInfo, ErrorInfo, FinishInfo
 from interpose.runtime.control import Stop
+from interpose.runtime.interruption import nobody_cancelled
 from interpose.runtime.layer import Frame
 from interpose.runtime.record import RunRecord
 
@@ -86,4 +87,8 @@ async def run_deferred(record: RunRecord) -> None:
                 if inspect.isawaitable(result):
                     await result
         except Exception as error:  # noqa: BLE001 - nothing fails a run after its end
-            record.log(layer).opt(exception=error).error("what layer {} deferred failed", layer)
+            record.report(layer, error, "what it deferred failed")
+        except asyncio.CancelledError as error:
+            if not nobody_cancelled():
+                raise
+            record.report(layer, error, "what it deferred failed")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
@@ -132,17 +132,27 @@ class Gate:
                     event = await anext(source, None)
                 if event is None:
                     return
-                if self._admits(event):
-                    self._given = event
-                    if self._continuation is not None:
-                        self._continuation.gives(event)
-                    yield event
+                for given in self._with_emitted(event):
+                    if self._admits(given):
+                        self._given = given
+                        if self._continuation is not None:
+                            self._continuation.gives(given)
+                        yield given
         finally:
-            await close(source, self._seconds, "the inner run")
+            await close(self._pipeline.record, source, "the inner run")
+
+    def _with_emitted(self, event: BaseEvent) -> Sequence[BaseEvent]:
+        """Return the event with what was emitted for a layer that has no event hooks of its own."""
+        if self._frame.layer.has_events or not self._frame.inbox:
+            return (event,)
+        self._frame.queue(event)
+        waiting = tuple(self._frame.inbox)
+        self._frame.inbox.clear()
+        return waiting
 
     def _elsewhere(self) -> AbstractContextManager[None]:
         """Return a block in which the layer's own clock stands."""
-        deadline = self._frame.deadline
+        deadline = self._frame.around_deadline
         return nullcontext() if deadline is None else deadline.paused()
 
     async def _begin(
@@ -180,10 +190,6 @@ class Gate:
         async for event in self._streams[-1]:
             yield event
 
-    @property
-    def _seconds(self) -> float:
-        return self._pipeline.record.program.ending_deadline
-
     async def close(self) -> None:
         """Close every stream that was handed out; later calls are refused."""
         self._closed = True
@@ -191,4 +197,4 @@ class Gate:
 
     async def _close_streams(self, streams: list[AsyncGenerator[BaseEvent, None]]) -> None:
         for stream in streams:
-            await close(stream, self._seconds, "the inner run")
+            await close(self._pipeline.record, stream, "the inner run")

@@ -98,12 +98,12 @@ async def hook_stream(record: RunRecord, frame: Frame, source: Events) -> Events
     try:
         with boundary:
             async for event in source:
-                frame.inbox.append(event)
+                frame.queue(event)
                 while frame.inbox:
                     returned = await handle(frame, frame.inbox.pop(0))
                     for out in expanded(frame, returned):
                         yield out
     finally:
-        await close(source, record.program.ending_deadline, "the inner run")
+        await close(record, source, "the inner run")
     for event in boundary.events:
         yield event

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ag_ui.core import BaseEvent
+from ag_ui.core import BaseEvent, EventType
 from pydantic import BaseModel
 
 from interpose.agui import Expander
@@ -17,6 +18,7 @@ from interpose.context import RunContext
 from interpose.errors import MiddlewareError, Reject
 from interpose.runtime.assembly import Assembler
 from interpose.runtime.deadline import Deadline
+from interpose.runtime.interruption import nobody_cancelled
 from interpose.startup.inspection import MiddlewareFacts
 
 if TYPE_CHECKING:
@@ -99,6 +101,8 @@ class Frame:
     """
 
     __slots__ = (
+        "_record",
+        "around_deadline",
         "assembler",
         "ctx",
         "deadline",
@@ -115,17 +119,30 @@ class Frame:
     def __init__(self, layer: ActiveLayer, record: RunRecord, attempt: int) -> None:
         self.layer = layer
         self.ctx = RunContext(record, layer.id, attempt)
-        self.instance = layer.cls()
-        self.instance.settings = layer.settings
-        self.instance.shared = layer.shared
+        self.instance: Middleware[Any, Any] = Middleware()
         self.skipped = False
+        self._record = record
         self.strict = record.program.strict
         self.inbox: list[BaseEvent] = []
         self.unusual: set[Frame] = set()
         self.expander = Expander() if layer.declaration.form == "expanded" else None
         self.transcript: Transcript | None = None
         self.assembler = Assembler() if layer.observes else None
-        self.deadline = None if layer.deadline is None else Deadline(layer.id, layer.deadline)
+        seconds = layer.deadline
+        self.deadline = None if seconds is None else Deadline(layer.id, seconds)
+        self.around_deadline = None if seconds is None else Deadline(layer.id, seconds)
+
+    def make(self) -> None:
+        """Make the run's own instance; a layer that may be skipped is, when that fails."""
+        try:
+            instance = self.layer.cls()
+        except Exception as error:
+            if not self.fail("__init__", error):
+                raise
+            return
+        instance.settings = self.layer.settings
+        instance.shared = self.layer.shared
+        self.instance = instance
 
     def has(self, hook: str) -> bool:
         """Whether the hook is to be called."""
@@ -167,6 +184,13 @@ class Frame:
         self.inbox.append(event)
         self.unusual.add(self)
 
+    def queue(self, event: BaseEvent) -> None:
+        """Put the next event behind what was emitted before it, but RUN_STARTED before all."""
+        if event.type is EventType.RUN_STARTED:
+            self.inbox.insert(0, event)
+        else:
+            self.inbox.append(event)
+
     def review(self) -> None:
         """Say whether something is still to be looked at before the next event."""
         if self.inbox or (self.expander is not None and not self.expander.idle):
@@ -181,27 +205,20 @@ class Frame:
         """
         try:
             await self.call(hook, *args)
-        except Reject:
-            if ended:
-                self._report(hook)
-                return
-            raise
-        except Exception:
-            if self.layer.strict_observers and not ended:
+        except Exception as error:
+            if not ended and (self.layer.strict_observers or isinstance(error, Reject)):
                 raise
-            self._report(hook)
-
-    def _report(self, hook: str) -> None:
-        self.ctx.log.opt(exception=True).error("{} of layer {} failed", hook, self.layer.id)
+            self._record.report(self.layer.id, error, f"{hook} failed")
+        except asyncio.CancelledError as error:
+            if not (ended and nobody_cancelled()):
+                raise
+            self._record.report(self.layer.id, error, f"{hook} failed")
 
     def fail(self, hook: str, error: Exception) -> bool:
         """Take note of a failure; True when the layer is only taken out and the run goes on."""
         if self.layer.on_failure != "skip" or isinstance(error, Reject):
             return False
         self.skipped = True
-        self.ctx.log.opt(exception=error).error(
-            "{} of layer {} failed; the layer is skipped for the rest of the run",
-            hook,
-            self.layer.id,
-        )
+        said = f"{hook} failed; the layer is skipped for the rest of the run"
+        self._record.report(self.layer.id, error, said)
         return True

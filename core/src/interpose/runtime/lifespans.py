@@ -7,6 +7,8 @@ it. Each step is bounded; a start that fails tears down what had started.
 from __future__ import annotations
 
 import asyncio
+import functools
+import traceback
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -17,6 +19,7 @@ from interpose.capability import Capability
 from interpose.context import LifespanContext
 from interpose.errors import CapabilityError, InterposeError, Problem, StartupError
 from interpose.logs import bound
+from interpose.runtime.interruption import nobody_cancelled
 from interpose.services import Clock
 
 if TYPE_CHECKING:
@@ -100,8 +103,9 @@ class Lifespans:
         finally:
             for step, manager in reversed(entered):
                 await self._leave(step, manager)
-            if problems and not started.done():
-                started.set_exception(StartupError(problems))
+            if not started.done():
+                lost = Problem("failed-start", "The host was stopped while it started.")
+                started.set_exception(StartupError(problems or [lost]))
 
     async def _enter(
         self, step: Step
@@ -123,9 +127,10 @@ class Lifespans:
             return None, error.problems
         except InterposeError as error:
             return None, (error.problem,)
-        except Exception as error:  # noqa: BLE001 - a lifespan may raise anything
+        except (Exception, SystemExit, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and not nobody_cancelled():
+                raise
             text = self._scrub(f"{type(error).__name__}: {error}".splitlines()[0])
-            bound(part=step.part).opt(exception=error).debug("{} could not start", step.label)
             failed = Problem(
                 "failed-start",
                 f"{step.label} could not start: {text.rstrip('.')}.",
@@ -149,8 +154,11 @@ class Lifespans:
         try:
             async with asyncio.timeout(self._ending_deadline):
                 await manager.__aexit__(None, None, None)
-        except Exception as error:  # noqa: BLE001 - the others must be left all the same
-            bound(part=step.part).opt(exception=error).error("{} did not stop well", step.label)
+        except (Exception, SystemExit, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and not nobody_cancelled():
+                raise
+            trace = self._scrub("".join(traceback.format_exception(error)))
+            bound(part=step.part).error("{} did not stop well\n{}", step.label, trace)
 
     # What a lifespan's context stands on -------------------------------------------------------
     def read(self, part: str, capability: Capability[T], /) -> T:
@@ -194,8 +202,15 @@ class Lifespans:
     def start_task(self, part: str, coro: Coroutine[Any, Any, Any], /) -> asyncio.Task[Any]:
         """Start a task that ends with the part's lifespan."""
         task = asyncio.create_task(coro, name=f"task of {part}")
+        task.add_done_callback(functools.partial(self._report, part))
         self._tasks.setdefault(part, []).append(task)
         return task
+
+    def _report(self, part: str, task: asyncio.Task[Any]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            trace = self._scrub("".join(traceback.format_exception(error)))
+            bound(part=part).error("a task of {} failed\n{}", part, trace)
 
     def log(self, part: str, /) -> Logger:
         """Return a logger bound to the part."""

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ag_ui.core import PROTOCOL_VERSION, BaseEvent, EventType, RunErrorEvent, RunStartedEvent
+from ag_ui.core import (
+    PROTOCOL_VERSION,
+    BaseEvent,
+    EventType,
+    RunErrorEvent,
+    RunFinishedEvent,
+    RunStartedEvent,
+)
 
 from interpose.agui import KNOWN_EVENTS, Stripper, Verifier
 from interpose.errors import InvalidStream, TruncatedStream
+from interpose.runtime.control import Pause, Stop, ending
 from interpose.runtime.failure import AGENT_FAILED
 from interpose.runtime.record import RunRecord
 
@@ -35,8 +43,7 @@ class Outlet:
 
     def fail(self, error: BaseException, code: str = AGENT_FAILED) -> Sequence[BaseEvent]:
         """Return the ending of a run that failed outside its layers."""
-        failed = self._record.failures.event(error, code)
-        return self._finish(failed) if self._begun else self._begin(failed)
+        return self._checked(self._record.failures.event(error, code))
 
     def truncated(self) -> Sequence[BaseEvent]:
         """Return the ending of a stream that stopped without a terminal."""
@@ -54,10 +61,10 @@ class Outlet:
             ours = self._record.verdict is not None or event.type is EventType.RUN_ERROR
             if ours and event.type is not EventType.RUN_STARTED:
                 return self._begin(event)
-            self._begun = True
         if event.type is EventType.RUN_FINISHED or event.type is EventType.RUN_ERROR:
             return self._finish(event)
         self._verifier.check(event)
+        self._begun = True
         return (event,)
 
     def _begin(self, event: BaseEvent) -> Sequence[BaseEvent]:
@@ -76,6 +83,7 @@ class Outlet:
     def _finish(self, event: BaseEvent) -> Sequence[BaseEvent]:
         """Close what the host or a failure left open, then the terminal itself."""
         record = self._record
+        event = self._as_decided(event)
         may_close = (
             record.verdict is not None
             or record.failures.raised
@@ -93,6 +101,16 @@ class Outlet:
             self._verifier.check(event)
         self.terminal = event
         return (*closing, event)
+
+    def _as_decided(self, event: BaseEvent) -> BaseEvent:
+        """Return the terminal that a cancelled or paused run ends with, whatever came instead."""
+        record = self._record
+        verdict = record.verdict
+        if isinstance(verdict, Stop | Pause) and isinstance(event, RunFinishedEvent):
+            decided = ending(verdict, record.thread_id, record.run_id)[-1]
+            if type(event.outcome) is not type(getattr(decided, "outcome", None)):
+                return decided
+        return event
 
     def _closed(self) -> Sequence[BaseEvent]:
         closing = self._verifier.open_events()

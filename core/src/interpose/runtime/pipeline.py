@@ -138,7 +138,8 @@ class Pipeline(Attempts):
     async def _step(frame: Frame, stream: AsyncIterator[BaseEvent]) -> BaseEvent | None:
         """Return the next event of a layer's ``around_run``; None: it has ended."""
         step = anext(stream, None)
-        return await (step if frame.deadline is None else frame.deadline.run(step))
+        deadline = frame.around_deadline
+        return await (step if deadline is None else deadline.run(step))
 
     async def _run_out(self, frame: Frame, stream: AsyncIterator[BaseEvent]) -> None:
         """Let a layer do what it does after the terminal; nothing of it changes the run."""
@@ -148,12 +149,10 @@ class Pipeline(Attempts):
         except EndRun:
             return
         except Exception as error:  # noqa: BLE001 - nothing fails a run after its terminal
-            frame.ctx.log.opt(exception=error).error(
-                "around_run of layer {} failed after the terminal", frame.layer.id
-            )
+            self.record.report(frame.layer.id, error, "around_run failed after the terminal")
 
     async def _close(self, stream: Any, owner: str = "the inner run") -> None:
-        await close(stream, self.record.program.ending_deadline, owner)
+        await close(self.record, stream, owner)
 
 
 def _last(frame: Frame, gate: Gate) -> BaseEvent:

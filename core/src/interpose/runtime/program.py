@@ -25,7 +25,8 @@ class Program:
     ``layers``: outermost first. ``setup_order``: layer ids. ``values``: host-scope capabilities.
     ``may_read``: what each part declared. ``ending_deadline``: seconds for one closing or one
     round of terminal hooks. ``segments``: the compiled event hooks, by the index of their
-    outermost layer; without any, the plain form is played.
+    outermost layer; without any, the plain form is played. ``scrub`` takes known secrets out of a
+    text.
     """
 
     agent_id: str
@@ -38,7 +39,7 @@ class Program:
     tasks: HostTasks
     ending_deadline: float
     segments: Mapping[int, Segment] = field(default_factory=dict)
-    max_concurrent: int | None = None
+    scrub: Callable[[str], str] = str
     strict: bool = False
 
     def layer(self, layer_id: str) -> ActiveLayer:

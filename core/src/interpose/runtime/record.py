@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import traceback
 import weakref
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from types import AsyncGeneratorType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from uuid import uuid4
 
 from ag_ui.core import BaseEvent, Interrupt, Message, RunAgentInput
 
 from interpose.capability import Capability
-from interpose.errors import CapabilityError, MiddlewareError, Reject, UsageError
-from interpose.logs import bound
+from interpose.errors import CapabilityError, MiddlewareError, UsageError
+from interpose.logs import bound, cause
 from interpose.runtime.control import EndRun, Finish, Pause, Stop, Verdict
 from interpose.runtime.failure import Failures
+from interpose.runtime.interruption import Interruption
+from interpose.runtime.open_runs import OpenRuns
 from interpose.services import Clock
 
 if TYPE_CHECKING:
@@ -40,7 +44,7 @@ class RunRecord:
         provided: Mapping[Capability[Any], Any],
         attributes: Mapping[str, Any],
         metadata: Mapping[str, Any],
-        open_runs: set[RunRecord],
+        open_runs: OpenRuns,
         trace: Trace | None = None,
     ) -> None:
         self.program = program
@@ -68,25 +72,20 @@ class RunRecord:
         self.setting_up: str | None = None
         self.closed = asyncio.Event()
         self.driver: asyncio.Task[Any] | None = None
-        self.stream: weakref.ref[AsyncGenerator[BaseEvent, None]] | None = None
-        self._open_runs = open_runs
+        self.stream: weakref.ref[AsyncGeneratorType[BaseEvent, None]] | None = None
+        self.open_runs = open_runs
+        self._interruption = Interruption(program.ending_deadline)
         self.trace = trace
         if trace is not None:
             trace.start(tuple(layer.id for layer in program.layers))
         self.ended = False
         self._values: dict[Capability[Any], Any] = dict(provided)
-        self._awaiting: asyncio.Task[Any] | None = None
-        self._cancels_before = 0
-        self._interrupted = False
 
     # Being open ------------------------------------------------------------------------------
     def open(self) -> None:
         """Count as one of the host's open runs. Raises :class:`Reject` (503) when it is full."""
-        most = self.program.max_concurrent
-        if most is not None and len(self._open_runs) >= most:
-            raise Reject("busy", "Too many runs at once; try again.", status=503, retry_after=1)
-        self._open_runs.add(self)
         self.driver = asyncio.current_task()
+        self.open_runs.add(self)
 
     @property
     def is_left_alone(self) -> bool:
@@ -97,7 +96,7 @@ class RunRecord:
     def close(self) -> None:
         """No longer count as open; every layer has heard of the end."""
         self.ended = True
-        self._open_runs.discard(self)
+        self.open_runs.discard(self)
         self.closed.set()
 
     # What layers see -------------------------------------------------------------------------
@@ -163,12 +162,20 @@ class RunRecord:
 
     def finish(self, layer: str, text: str | None, /) -> NoReturn:
         """End as a success."""
+        if text is not None and not isinstance(text, str):
+            raise MiddlewareError(
+                f"layer {layer!r} called ctx.finish with a {type(text).__name__}",
+                hint="give it the text of the last message, or nothing",
+            )
         self._decide(Finish(layer, text))
 
     def interrupt(self, layer: str, interrupts: tuple[Interrupt, ...], /) -> NoReturn:
         """End with the interrupt outcome."""
-        if not interrupts:
-            raise MiddlewareError(f"layer {layer!r} called ctx.interrupt without an interrupt")
+        if not interrupts or not all(isinstance(item, Interrupt) for item in interrupts):
+            raise MiddlewareError(
+                f"layer {layer!r} called ctx.interrupt without interrupts",
+                hint="give it ag_ui.core.Interrupt objects",
+            )
         self._decide(Pause(layer, interrupts))
 
     def abort(self, layer: str, reason: str, /) -> NoReturn:
@@ -177,12 +184,22 @@ class RunRecord:
         self._decide(Stop(reason, "abort"))
 
     def _decide(self, verdict: Verdict) -> NoReturn:
+        if self.ended:
+            raise UsageError(
+                "the run has ended, and nothing can end it otherwise",
+                hint="call ctx.finish, ctx.interrupt and ctx.abort before the terminal",
+            )
         if self.verdict is None:
             self.verdict = verdict
         raise EndRun
 
     def emit(self, layer: str, event: BaseEvent, /) -> None:
         """Put an event into the inbox of the next layer further out that looks at events."""
+        if not isinstance(event, BaseEvent):
+            raise MiddlewareError(
+                f"layer {layer!r} called ctx.emit with a {type(event).__name__}",
+                hint="give it an event of ag_ui.core",
+            )
         if self.ended:
             self.log(layer).warning("an event that layer {} emitted came after the terminal", layer)
             return
@@ -225,28 +242,28 @@ class RunRecord:
             layer=layer,
         )
 
+    def report(self, layer: str, error: BaseException, said: str) -> None:
+        """Log a failure for the operator, without any known secret; the traceback at DEBUG."""
+        log = self.log(layer).opt(depth=1)
+        scrub = self.program.scrub
+        log.error("{}: {} ({})", layer, said, scrub(cause(error)))
+        log.debug("{}", scrub("".join(traceback.format_exception(error))))
+
     # Cancellation ----------------------------------------------------------------------------
     def cancel(self, reason: str) -> None:
         """Stop the run: at once if it awaits its agent, otherwise at the next step."""
-        if self.verdict is not None or self.ended:
-            return
-        self.verdict = Stop(reason, "cancelled")
-        if self._awaiting is not None:
-            self._interrupted = True
-            self._cancels_before = self._awaiting.cancelling()
-            self._awaiting.cancel()
+        if self.verdict is None and not self.ended:
+            self.verdict = Stop(reason, "cancelled")
+            self._interruption.strike()
 
-    def await_agent(self, task: asyncio.Task[Any] | None) -> None:
-        """Say which task awaits the agent now, if any; ``cancel`` may interrupt it."""
-        self._awaiting = task
+    def await_agent(self) -> None:
+        """Say that the current task awaits the agent; ``cancel`` may interrupt it."""
+        self._interruption.begin()
+
+    def has_agent(self) -> None:
+        """Say that it does so no longer."""
+        self._interruption.end()
 
     def absorb_cancel(self) -> bool:
-        """Undo our own cancellation of the task; True when it was ours and nobody else's as well.
-
-        The same bookkeeping as in :func:`asyncio.timeout`.
-        """
-        task = asyncio.current_task()
-        if not self._interrupted or task is None:
-            return False
-        self._interrupted = False
-        return task.uncancel() <= self._cancels_before
+        """Undo our own cancellation of the task; True when nobody else cancelled it as well."""
+        return self._interruption.absorb()

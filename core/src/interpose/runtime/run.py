@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Sequence
+from collections.abc import AsyncIterator, Generator
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self
+from types import AsyncGeneratorType, TracebackType
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, cast
 
-from ag_ui.core import BaseEvent, EventType, Interrupt, Message, TokenUsage
+from ag_ui.core import BaseEvent, Interrupt, Message, TokenUsage
 from typing_extensions import TypeVar
 
-from interpose.agui import Transcript
-from interpose.errors import RunError, UsageError
-from interpose.payloads import EndInfo, ErrorInfo, FinishInfo
-from interpose.runtime import ending
-from interpose.runtime.boundary import Boundary
-from interpose.runtime.closing import close, drain
-from interpose.runtime.failure import AGENT_FAILED, MIDDLEWARE_FAILED
-from interpose.runtime.outlet import Outlet
-from interpose.runtime.pipeline import Pipeline
+from interpose.errors import UsageError
+from interpose.payloads import ErrorInfo, FinishInfo
+from interpose.runtime.playing import Play
 
 if TYPE_CHECKING:
     from interpose.runtime.record import RunRecord
@@ -62,11 +55,9 @@ class Run(Generic[Out]):
 
     def __init__(self, record: RunRecord) -> None:
         self._record = record
-        self._stream: AsyncGenerator[BaseEvent, None] | None = None
-        self._end: EndInfo | None = None
-        self._pipeline: Pipeline | None = None
-        self._source: AsyncGenerator[BaseEvent, None] | None = None
-        self._fold = Transcript(record.input.messages, record.input.state)
+        self._play = Play(record)
+        self._stream: AsyncGeneratorType[BaseEvent, None] | None = None
+        self._closed = False
 
     @property
     def run_id(self) -> str:
@@ -86,11 +77,11 @@ class Run(Generic[Out]):
         self._record.cancel(reason)
 
     def __aiter__(self) -> AsyncIterator[BaseEvent]:
-        if self._stream is not None:
+        if self._stream is not None or self._closed:
             raise UsageError(
                 "a run can be used once, and this one has been", hint="call host.run again"
             )
-        self._stream = self._play()
+        self._stream = cast("AsyncGeneratorType[BaseEvent, None]", self._play.events())
         self._record.stream = weakref.ref(self._stream)
         return self._stream
 
@@ -109,12 +100,23 @@ class Run(Generic[Out]):
         await self.aclose()
 
     async def aclose(self) -> None:
-        """End the run if it is still open: generators closed, terminal hooks called."""
-        if self._stream is not None:
-            await self._stream.aclose()
+        """End the run if it is still open: generators closed, terminal hooks called.
+
+        A run that another task drives at this moment is cancelled, and waited for.
+        """
+        self._closed = True
+        self._play.closing = True
+        stream = self._stream
+        if stream is None:
+            return
+        if stream.ag_running:
+            self._record.cancel("the run was closed")
+            await self._record.closed.wait()
+        else:
+            await stream.aclose()
 
     async def _outcome(self) -> RunResult[Out]:
-        if self._end is None:
+        if self._play.end is None:
             stream = aiter(self)
             try:
                 async for _ in stream:
@@ -124,7 +126,8 @@ class Run(Generic[Out]):
         return self._result()
 
     def _result(self) -> RunResult[Out]:
-        info = None if self._end is None else self._end.info
+        play = self._play
+        info = None if play.end is None else play.end.info
         outcome: Outcome
         error: BaseException | None = None
         if isinstance(info, FinishInfo):
@@ -133,105 +136,17 @@ class Run(Generic[Out]):
             outcome, error = "error", info.error
         else:
             outcome = "cancelled"
-        finished = info if isinstance(info, FinishInfo) else None
+        terminal = play.terminal
         return RunResult(
             outcome=outcome,
-            text=self._fold.text,
-            messages=self._fold.messages,
-            state=self._fold.state,
-            result=finished.result if finished else None,
-            usage=finished.usage if finished else (),
-            interrupts=finished.interrupts if finished else (),
+            text=play.fold.text,
+            messages=play.fold.messages,
+            state=play.fold.state,
+            result=getattr(terminal, "result", None),
+            usage=tuple(getattr(terminal, "usage", None) or ()),
+            interrupts=info.interrupts if isinstance(info, FinishInfo) else (),
             error=error,
         )
 
-    async def _play(self) -> AsyncGenerator[BaseEvent, None]:
-        """Drive the run in the caller's task; whatever ends it, the layers hear of it once."""
-        outlet = Outlet(self._record)
-        driven = True
-        try:
-            for event in await self._begin(outlet):
-                self._take(event)
-                yield event
-            if self._source is not None:
-                async for inner in self._source:
-                    for event in self._leaving(outlet, inner):
-                        self._take(event)
-                        yield event
-                    if outlet.terminal is not None:
-                        break
-                else:
-                    for event in outlet.truncated():
-                        self._take(event)
-                        yield event
-        except GeneratorExit:
-            driven = self._end is not None
-            self._abort("the consumer is gone", "consumer-gone")
-            raise
-        except asyncio.CancelledError:
-            driven = False
-            self._abort("the task was cancelled", "cancelled")
-            raise
-        finally:
-            await self._finish(driven=driven)
-
-    async def _begin(self, outlet: Outlet) -> Sequence[BaseEvent]:
-        """Set up the layers; returns the whole stream of a run that ends right there."""
-        record = self._record
-        boundary = Boundary(record, MIDDLEWARE_FAILED)
-        with boundary:
-            record.open()
-            self._pipeline = Pipeline(record)
-            self._source = self._pipeline.outermost(await self._pipeline.begin())
-        return [event for ended in boundary.events for event in outlet.push(ended)]
-
-    def _leaving(self, outlet: Outlet, inner: BaseEvent) -> Iterator[BaseEvent]:
-        """Yield what is handed over for an event that left the outermost layer."""
-        record = self._record
-        while record.outbox:
-            yield from outlet.push(record.outbox.pop(0))
-        yield from outlet.push(inner)
-
-    def _abort(self, reason: str, cause: Literal["cancelled", "consumer-gone"]) -> None:
-        """Fix the outcome of a run that is not driven on, unless its terminal was handed over."""
-        if self._end is None:
-            self._end = ending.aborted(self._record, reason, cause)
-
-    def _take(self, event: BaseEvent) -> None:
-        """Fold an event that is handed over now; a terminal fixes the outcome."""
-        self._fold.apply(event)
-        if event.type is EventType.RUN_FINISHED or event.type is EventType.RUN_ERROR:
-            self._end = ending.of_event(self._record, event)
-            self._record.ended = True
-
-    async def _finish(self, *, driven: bool) -> None:
-        """Unwind the layers; when the run was ``driven`` to its end, let them go on to theirs."""
-        record = self._record
-        program = record.program
-        record.ended = True
-        record.phase = "end"
-        if self._end is None:
-            error = RunError("the run ended without a terminal event")
-            self._end = ending.of_event(record, record.failures.event(error, AGENT_FAILED))
-        if isinstance(self._end.info, ErrorInfo):
-            self._report(self._end.info)
-        try:
-            if driven and self._source is not None:
-                await drain(self._source, program.ending_deadline, "the run")
-            await close(self._source, program.ending_deadline, "the run")
-        finally:
-            if self._pipeline is not None and self._pipeline.begun:
-                hooks = ending.call_terminal_hooks(record, self._pipeline.begun, self._end)
-                name = f"terminal hooks of run {record.run_id}"
-                await asyncio.shield(program.tasks.spawn(hooks, name))
-            record.close()
-            if record.deferred:
-                work = ending.run_deferred(record)
-                program.tasks.spawn(work, f"deferred work of run {record.run_id}")
-
-    def _report(self, info: ErrorInfo) -> None:
-        record = self._record
-        record.log("host").opt(exception=info.error).error("run failed: {}", info.code)
-
     def __repr__(self) -> str:
-        return f"<Run {self.run_id} of agent {self._record.agent}>"
+        return f"<Run {self.run_id!r} of agent {self._record.agent}>"

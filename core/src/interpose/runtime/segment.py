@@ -58,6 +58,7 @@ class Lane:
         self._open: Events | None = None
         for frame in frames:
             frame.unusual = self.unusual
+            frame.review()
 
     def through(self, index: int, event: BaseEvent) -> Events:
         """Return the stream of what becomes of ``event`` from the layer at ``index`` on."""
@@ -75,7 +76,7 @@ class Lane:
             yield event
             return
         frame = self.frames[index]
-        frame.inbox.append(event)
+        frame.queue(event)
         while frame.inbox:
             self.at = index
             async for out in self._each(index, await handle(frame, frame.inbox.pop(0))):
@@ -91,10 +92,9 @@ class Lane:
 
     async def close(self, source: Events) -> None:
         """Close what is open: the plain way, if it was left in the middle, and the source."""
-        seconds = self.record.program.ending_deadline
         if self._open is not None:
-            await close(self._open, seconds, "a segment")
-        await close(source, seconds, "the inner run")
+            await close(self.record, self._open, "a segment")
+        await close(self.record, source, "the inner run")
 
     def ending(self) -> Events:
         """Return what leaves the segment for the ending that the boundary has."""

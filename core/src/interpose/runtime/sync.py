@@ -41,7 +41,7 @@ class SyncRun:
                     return
                 yield event
         finally:
-            self._host.call(self._run.aclose())
+            self._host.finish(self._run.aclose())
 
     def result(self) -> RunResult:
         """Return what the run came to; it is run to its end if that has not happened."""
@@ -95,7 +95,26 @@ class SyncHost:
         if self._loop is None:
             work.close()
             raise UsageError("this host has not been entered", hint="use `with host.sync() as h:`")
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        if threading.current_thread() is self._thread:
+            work.close()
+            raise UsageError(
+                "this host was used from its own thread, which would wait for itself",
+                hint="inside the agent and its layers use the Host itself: `await host.run(...)`",
+            )
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()  # Ctrl-C: what nobody waits for any more is not to go on
+            raise
+
+    def finish(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do ``work``; without waiting when the collector calls on the host's own thread."""
+        loop = self._loop
+        if loop is not None and threading.current_thread() is self._thread:
+            loop.create_task(work)
+        else:
+            self.call(work)
 
     def soon(self, function: Any, *args: Any) -> None:
         """Call ``function`` on the host's loop, without waiting."""

@@ -1,0 +1,67 @@
+"""Interrupting a run while it awaits its agent, by cancelling the task that drives it.
+
+The same bookkeeping as in :func:`asyncio.timeout`: the cancellation that is ours is undone where it
+arrives, and anybody else's passes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+
+class Interruption:
+    """What ``run.cancel`` does to a run that waits. ``seconds``: how long it may go on closing."""
+
+    __slots__ = ("_again", "_awaiting", "_before", "_seconds", "_sent")
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._awaiting: asyncio.Task[Any] | None = None
+        self._before = 0
+        self._sent = 0
+        self._again: asyncio.Handle | None = None
+
+    def begin(self) -> None:
+        """Take note that the current task awaits the agent."""
+        task = asyncio.current_task()
+        self._awaiting = task
+        self._before = 0 if task is None else task.cancelling()
+
+    def end(self) -> None:
+        """Take note that it does so no longer."""
+        self._awaiting = None
+        if self._again is not None:
+            self._again.cancel()
+            self._again = None
+
+    def strike(self) -> None:
+        """Interrupt what awaits now; again and again, if it goes on with closing for too long."""
+        task = self._awaiting
+        if task is None:
+            return
+        loop = asyncio.get_running_loop()
+        if task is asyncio.current_task():
+            # The agent's own code asked: it is interrupted when it waits, if it still does.
+            self._again = loop.call_soon(self.strike)
+            return
+        self._sent += 1
+        task.cancel()
+        self._again = loop.call_later(self._seconds, self.strike)
+
+    def absorb(self) -> bool:
+        """Undo our own cancellations; True when there were some and nobody else's as well."""
+        task = asyncio.current_task()
+        if not self._sent or task is None:
+            return False
+        left = task.cancelling()
+        while self._sent:
+            self._sent -= 1
+            left = task.uncancel()
+        return left <= self._before
+
+
+def nobody_cancelled() -> bool:
+    """Whether the current task was not cancelled, so that a CancelledError is somebody's own."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() == 0
