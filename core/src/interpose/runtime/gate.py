@@ -142,8 +142,8 @@ class Gate:
             await close(self._pipeline.record, source, "the inner run")
 
     def _with_emitted(self, event: BaseEvent) -> Sequence[BaseEvent]:
-        """Return the event with what was emitted for a layer that has no event hooks of its own."""
-        if self._frame.layer.has_events or not self._frame.inbox:
+        """Return the event with what was emitted for a layer whose event hooks did not take it."""
+        if not self._frame.inbox or self._pipeline.takes_emitted(self._index):
             return (event,)
         self._frame.queue(event)
         waiting = tuple(self._frame.inbox)

@@ -79,6 +79,12 @@ class Pipeline(Attempts):
         frame = self._frame(index)
         return hook_stream(self.record, frame, source) if frame.layer.has_events else source
 
+    def takes_emitted(self, index: int) -> bool:
+        """Whether events emitted for the layer enter its stream before ``around_run`` gets it."""
+        program = self.record.program
+        compiled = not self.is_plain and index in program.segments
+        return compiled or program.layers[index].has_events
+
     def _raw(self, index: int) -> bool:
         layers = self.record.program.layers
         return 0 <= index < len(layers) and layers[index].declaration.form == "raw"
