@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import inspect
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -417,11 +418,7 @@ def middleware(
     """
 
     def build(fn: RunFunction, /) -> type[Middleware]:
-        if not callable(fn):
-            raise UsageError(
-                f"@middleware takes an async generator function, not {fn!r}",
-                hint="write `async def name(ctx, run_input, call_next): ...`",
-            )
+        _check_run_function(fn)
 
         def around_run(
             self: Middleware, ctx: RunContext, run_input: RunAgentInput, call_next: CallRun, /
@@ -439,8 +436,8 @@ def middleware(
                 "__interpose_id__": id or kebab(name),
                 "__interpose_function__": staticmethod(fn),
                 "stage": stage,
-                "before": tuple(before),
-                "after": tuple(after),
+                "before": _names("before", before),
+                "after": _names("after", after),
                 "requires": tuple(requires),
                 "essential": tuple(essential),
                 "around_run": around_run,
@@ -448,6 +445,24 @@ def middleware(
         )
 
     return build if function is None else build(function)
+
+
+def _check_run_function(fn: Any) -> None:
+    try:
+        fits = callable(fn) and bool(inspect.signature(fn).bind(1, 2, 3))
+    except TypeError:
+        fits = False
+    if isinstance(fn, type) or inspect.iscoroutinefunction(fn) or not fits:
+        raise UsageError(
+            f"@middleware takes an async generator function of three arguments, not {fn!r}",
+            hint="write `async def name(ctx, run_input, call_next):` with a yield in it",
+        )
+
+
+def _names(argument: str, names: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(names, str):
+        raise UsageError(f"{argument} is a single name", hint=f'write {argument}=["{names}"]')
+    return tuple(names)
 
 
 class Layer:

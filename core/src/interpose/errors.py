@@ -201,9 +201,9 @@ def _block(problem: Problem) -> str:
     return "\n".join(lines)
 
 
-def nearest(word: str, choices: Iterable[str]) -> str | None:
-    """Return the choice that ``word`` most likely meant, or None."""
+def nearest(word: str, choices: Iterable[str], likeness: float = 0.6) -> str | None:
+    """Return the choice that ``word`` most likely meant, or None; ``likeness`` is 0 to 1."""
     from difflib import get_close_matches
 
-    found: list[Any] = get_close_matches(word, list(choices), n=1, cutoff=0.6)
+    found: list[Any] = get_close_matches(word, list(choices), n=1, cutoff=likeness)
     return str(found[0]) if found else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -120,6 +120,8 @@ class Host:
     def _adopt(
         self, given: Given, prepared: Prepared, *, strict: bool | None, clock: Clock | None
     ) -> None:
+        _capabilities("provide", given.provide)
+        _capabilities("provides", given.provides)
         self._given = given
         self._prepared = prepared
         self._strict = prepared.config.host.strict if strict is None else strict
@@ -349,6 +351,15 @@ def _layers(layers: Sequence[Layer | type[Middleware[Any, Any]]]) -> tuple[Layer
                 hint="give middleware classes, @middleware functions, or Layer(Class, settings)",
             )
     return tuple(Layer.of(layer) for layer in layers)
+
+
+def _capabilities(argument: str, given: Iterable[object]) -> None:
+    for item in given:
+        if not isinstance(item, Capability):
+            raise UsageError(
+                f"Host({argument}=...) holds a {type(item).__name__}",
+                hint="name capabilities by their objects, as PRINCIPAL",
+            )
 
 
 def _agents(agent: object, agents: Mapping[str, object] | None) -> dict[str, object]:

@@ -38,7 +38,8 @@ def cause(error: BaseException) -> str:
     """Return an exception's type and the first line of its text."""
     message = getattr(error, "message", None) or str(error)
     first = str(message).partition("\n")[0]
-    return f"{type(error).__name__}: {first}" if first else type(error).__name__
+    said = f"{type(error).__name__}: {first}" if first else type(error).__name__
+    return ", ".join([said, *getattr(error, "__notes__", ())])
 
 
 def to_stderr(level: str = "WARNING", *, traces: bool = False) -> None:

@@ -20,17 +20,18 @@ class Boundary:
     """Keeps a stream's one face: no ``Exception`` leaves it, a failure is a RUN_ERROR event.
 
     After the ``with`` block ``events`` holds how the stream is to end; empty when nothing was
-    raised. ``line``: where in the block's own function it was raised. ``code`` is for failures
-    that have none of their own. The host's own cancellation of the task is undone here; anybody
-    else's passes.
+    raised. ``error`` is what was, ``line`` where in the block's own function. ``code`` is for
+    failures that have none of their own. The host's own cancellation of the task is undone here;
+    anybody else's passes.
     """
 
-    __slots__ = ("_code", "_record", "events", "line")
+    __slots__ = ("_code", "_record", "error", "events", "line")
 
     def __init__(self, record: RunRecord, code: str) -> None:
         self._record = record
         self._code = code
         self.events: Sequence[BaseEvent] = ()
+        self.error: BaseException | None = None
         self.line = 0
 
     def __enter__(self) -> Self:
@@ -43,6 +44,7 @@ class Boundary:
         trace: TracebackType | None,
     ) -> bool:
         record = self._record
+        self.error = error
         self.line = 0 if trace is None else trace.tb_lineno
         if isinstance(error, EndRun):
             self.events = verdict_events(record)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ag_ui.core import RunErrorEvent
 
-from interpose.errors import AgentFailed, RunError
+from interpose.errors import AgentFailed, InvalidStream, RunError
 
 AGENT_FAILED = "agent-failed"
 MIDDLEWARE_FAILED = "middleware-failed"
@@ -17,6 +17,7 @@ _TEXTS = {
     AGENT_FAILED: "The agent failed.",
     MIDDLEWARE_FAILED: "The run could not be completed.",
 }
+_INVALID = "The events of the run broke the rules of AG-UI."
 
 
 class Failures:
@@ -37,7 +38,7 @@ class Failures:
         for event, known in self._events:
             if known is error:
                 return event
-        message = _TEXTS[code]
+        message = _INVALID if isinstance(error, InvalidStream) else _TEXTS[code]
         if isinstance(error, RunError):
             code = error.code
             message = error.message if error.safe else message

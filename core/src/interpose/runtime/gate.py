@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
@@ -30,12 +31,13 @@ class Gate:
         "_continuation",
         "_expander",
         "_frame",
-        "_given",
         "_index",
         "_output",
         "_pipeline",
+        "_run_input",
         "_started",
         "_streams",
+        "_waiting",
         "raised",
     )
 
@@ -43,13 +45,16 @@ class Gate:
         self, pipeline: Pipeline, index: int, frame: Frame, run_input: RunAgentInput
     ) -> None:
         self._pipeline = pipeline
+        self._run_input = run_input
         self._index = index
         self._frame = frame
         self._calls = 0
         self._closed = False
         self._output = False
         self._started = False
-        self._given: BaseEvent | None = None
+        layer = frame.layer
+        watched = layer.declaration.observes_only or layer.on_failure == "skip"
+        self._waiting: deque[BaseEvent] | None = deque() if watched else None
         self._streams: list[AsyncGenerator[BaseEvent, None]] = []
         self._expander = Expander()
         self._continuation = (
@@ -61,6 +66,7 @@ class Gate:
 
     def leaving(self, event: BaseEvent) -> Iterator[BaseEvent]:
         """Yield what leaves the layer for an event that its ``around_run`` gave."""
+        self._match(event)
         for part in self._expander.push(event):
             if part.type is EventType.RUN_STARTED:
                 self._started = True
@@ -69,6 +75,20 @@ class Gate:
             out = part if self._continuation is None else self._continuation.leaves(part)
             if out is not None:
                 yield out
+
+    def _match(self, event: BaseEvent) -> None:
+        """Note which given event has left: that one, or else the oldest, in a changed form."""
+        waiting = self._waiting
+        if waiting is None:
+            return
+        if self._frame.layer.declaration.observes_only and (not waiting or waiting[0] is not event):
+            raise MiddlewareError(
+                f"around_run of layer {self._frame.layer.id!r} changed the stream, but the "
+                f"middleware observes only"
+            )
+        while waiting and waiting.popleft() is not event:
+            if not any(item is event for item in waiting):
+                break
 
     def last(self) -> BaseEvent | None:
         """Return the terminal that was held back for a layer that might have gone on."""
@@ -87,6 +107,11 @@ class Gate:
             raise MiddlewareError(
                 f"layer {layer!r} called call_next with a {type(run_input).__name__}",
                 hint="pass the run_input on, or a changed copy of it",
+            )
+        if self._frame.layer.declaration.observes_only and run_input is not self._run_input:
+            raise MiddlewareError(
+                f"layer {layer!r} called call_next with another input, but observes only",
+                hint="pass run_input on as it is",
             )
         if continues:
             run_input = self._continued(run_input)
@@ -134,7 +159,8 @@ class Gate:
                     return
                 for given in self._with_emitted(event):
                     if self._admits(given):
-                        self._given = given
+                        if self._waiting is not None:
+                            self._waiting.append(given)
                         if self._continuation is not None:
                             self._continuation.gives(given)
                         yield given
@@ -179,14 +205,14 @@ class Gate:
             self._pipeline.attempt_ended(self._index + 1, event)
         return True
 
-    async def without_layer(
-        self, run_input: RunAgentInput, left: BaseEvent | None
-    ) -> AsyncIterator[BaseEvent]:
-        """Go on with the run past a layer that is skipped; ``left`` is what it passed on last."""
+    async def without_layer(self, run_input: RunAgentInput) -> AsyncIterator[BaseEvent]:
+        """Go on with the run past a layer that is skipped, from where it had come to."""
+        if self.raised is not None:
+            raise self.raised  # the run had failed before the layer did
+        for event in self._waiting or ():
+            yield event
         if not self._streams:
             self(run_input)
-        elif self._given is not None and self._given is not left:
-            yield self._given
         async for event in self._streams[-1]:
             yield event
 

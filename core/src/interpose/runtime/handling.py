@@ -40,6 +40,7 @@ async def handle(frame: Frame, event: BaseEvent) -> Sequence[BaseEvent]:
         frame.refuse_change(before, event, "an event")
     except Exception as error:
         if not frame.fail(handler.name, error):
+            frame.blame(handler.name, error)
             raise
         return (event,)
     return take(frame, handler, event, answer)

@@ -150,10 +150,14 @@ class Frame:
 
     async def call(self, hook: str, *args: Any) -> Any:
         """Call a hook of the instance, under the layer's deadline; returns what it returns."""
-        answer = getattr(self.instance, hook)(self.ctx, *args)
-        if self.layer.facts.hooks[hook]:
-            return await self.within(answer)
-        self.refuse_awaitable(hook, answer)
+        try:
+            answer = getattr(self.instance, hook)(self.ctx, *args)
+            if self.layer.facts.hooks[hook]:
+                return await self.within(answer)
+            self.refuse_awaitable(hook, answer)
+        except Exception as error:
+            self.blame(hook, error)
+            raise
         return answer
 
     async def within(self, work: Awaitable[Any]) -> Any:
@@ -197,6 +201,11 @@ class Frame:
             self.unusual.add(self)
         else:
             self.unusual.discard(self)
+
+    def blame(self, hook: str, error: Exception) -> None:
+        """Note on an exception which layer it came out of; a refusal explains itself."""
+        if not isinstance(error, Reject):
+            error.add_note(f"in {hook} of layer {self.layer.id!r}")
 
     async def observe(self, hook: str, *args: Any, ended: bool = False) -> None:
         """Call an isolated hook: its failure is logged, and the run goes on.

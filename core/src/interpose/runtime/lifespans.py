@@ -11,7 +11,7 @@ import functools
 import traceback
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -126,7 +126,8 @@ class Lifespans:
         except StartupError as error:
             return None, error.problems
         except InterposeError as error:
-            return None, (error.problem,)
+            told = error.problem
+            return None, (replace(told, message=f"{step.label}: {told.message}"),)
         except (Exception, SystemExit, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and not nobody_cancelled():
                 raise

@@ -12,7 +12,7 @@ from typing import Any
 
 from ag_ui.core import BaseEvent, RunAgentInput
 
-from interpose.agui import Expander
+from interpose.agui import KNOWN_EVENTS, Expander
 from interpose.errors import MiddlewareError, TruncatedStream
 from interpose.runtime.attempts import Attempts
 from interpose.runtime.boundary import Boundary
@@ -112,7 +112,6 @@ class Pipeline(Attempts):
         gate = Gate(self, index, frame, run_input)
         boundary = Boundary(self.record, MIDDLEWARE_FAILED)
         stream: Any = None
-        left: BaseEvent | None = None
         try:
             with boundary:
                 try:
@@ -130,9 +129,12 @@ class Pipeline(Attempts):
                                 await self._run_out(frame, stream)
                                 return
                 except Exception as error:
-                    if error is gate.raised or not frame.fail("around_run", error):
+                    if error is gate.raised:
                         raise
-                async for event in gate.without_layer(run_input, left):
+                    if not frame.fail("around_run", error):
+                        frame.blame("around_run", error)
+                        raise
+                async for event in gate.without_layer(run_input):
                     yield event
         finally:
             await gate.close()  # the inner part first, as if the layer had nested them itself
@@ -145,7 +147,13 @@ class Pipeline(Attempts):
         """Return the next event of a layer's ``around_run``; None: it has ended."""
         step = anext(stream, None)
         deadline = frame.around_deadline
-        return await (step if deadline is None else deadline.run(step))
+        event = await (step if deadline is None else deadline.run(step))
+        if event.__class__ in KNOWN_EVENTS or event is None or isinstance(event, BaseEvent):
+            return event
+        raise MiddlewareError(
+            f"around_run of layer {frame.layer.id!r} yielded a {type(event).__name__}",
+            hint="yield events of ag_ui.core, one by one",
+        )
 
     async def _run_out(self, frame: Frame, stream: AsyncIterator[BaseEvent]) -> None:
         """Let a layer do what it does after the terminal; nothing of it changes the run."""

@@ -99,6 +99,8 @@ class Lane:
     def ending(self) -> Events:
         """Return what leaves the segment for the ending that the boundary has."""
         failed_at = self._lines.get(self.boundary.line, self.at)
+        if self.boundary.line in self._lines and isinstance(self.boundary.error, Exception):
+            self.frames[failed_at].blame("an event hook", self.boundary.error)
         stream = _each_of(self.boundary.events)
         for frame in self.frames[failed_at + 1 :]:
             stream = hook_stream(self.record, frame, stream)

@@ -14,7 +14,12 @@ from interpose.authoring import AgentFactory, Middleware, ModelFactory, Provider
 from interpose.capability import CREDENTIALS, PRINCIPAL, Capability
 from interpose.startup.adapting import factory_faults
 from interpose.startup.agent_shapes import described, fits
-from interpose.startup.inspection import inspect_middleware, settings_class
+from interpose.startup.declaration_rules import once_faults
+from interpose.startup.inspection import (
+    inspect_middleware,
+    settings_argument_faults,
+    settings_class,
+)
 from interpose.startup.settings_rules import settings_faults
 from interpose.startup.uses import Kind
 
@@ -67,6 +72,7 @@ def class_faults(kind: Kind, cls: type[Any], distribution: str | None) -> tuple[
     else:
         faults = (
             *_faults(kind, cls),
+            *settings_argument_faults(cls),
             *settings_faults(settings_class(cls), "providers" if kind == "provider" else "models"),
         )
     named = _name_faults(cls, distribution) if distribution is not None else ()
@@ -77,6 +83,7 @@ def _faults(kind: Kind, cls: type[Any]) -> Iterator[str]:
     if kind == "provider":
         if _function(cls.lifespan) is _function(Provider.lifespan):
             yield "it has no lifespan, in which a provider gives its capabilities their values"
+        yield from once_faults(cls)
         if not cls.provides:
             yield "it provides nothing; write provides = (CAPABILITY,)"
     else:

@@ -51,7 +51,7 @@ def layer_candidate(
     """Return a layer; without ``declared`` it only has a place, and the operator's edges."""
     facts, declaration = declared or (None, Declaration())
     by = (part.distribution if part else None) or "in-house"
-    stage = config.stage or (declaration.stage and declaration.stage.value)
+    stage = config.stage or (declaration.stage and str(declaration.stage))
     return Candidate(
         id=config.id,
         middleware=part.name if part else config.use.name,

@@ -7,6 +7,7 @@ be reported together.
 from __future__ import annotations
 
 import inspect
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -18,29 +19,19 @@ from typing_extensions import TypeVar
 
 from interpose.authoring import (
     AgentFactory,
+    Declaration,
     Middleware,
     ModelFactory,
     NoSettings,
-    Point,
     Provider,
 )
-from interpose.capability import Capability
 from interpose.errors import nearest
 from interpose.events import MARK
+from interpose.startup.declaration_rules import declaration_faults, once_faults, slips
 from interpose.startup.hook_rules import HOOKS
 from interpose.startup.settings_rules import settings_faults
 
-_TUPLES: Final[Mapping[str, type]] = MappingProxyType(
-    {
-        "requires": Capability,
-        "optional_requires": Capability,
-        "provides": Capability,
-        "conflicts": str,
-        "before": str,
-        "after": str,
-        "essential": Point,
-    }
-)
+_MUTABLE: Final = (list, dict, set, bytearray, deque)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +86,27 @@ def inspect_middleware(cls: type[Middleware[Any, Any]]) -> MiddlewareFacts:
     faults = (
         *_construction_faults(cls),
         *_shared_state_faults(cls),
-        *_declaration_faults(cls),
+        *declaration_faults(cls),
+        *once_faults(cls),
+        *slips(_own_classes(cls)),
+        *_transform_faults(cls),
         *_hook_faults(cls, hooks),
         *_on_faults(cls, marked, on),
+        *settings_argument_faults(cls),
         *settings_faults(settings, "middleware"),
     )
     return MiddlewareFacts(cls, settings, MappingProxyType(hooks), on, faults)
+
+
+def class_declaration(
+    cls: type[Middleware[Any, Any]],
+) -> tuple[MiddlewareFacts, Declaration] | None:
+    """Return what the class itself declares; None when that depends on settings."""
+    if _differs(cls, "declare"):
+        return None
+    return inspect_middleware(cls), Declaration(
+        **{name: getattr(cls, name) for name in Declaration.__dataclass_fields__}
+    )
 
 
 def settings_class(cls: type) -> type[BaseModel]:
@@ -112,6 +118,29 @@ def settings_class(cls: type) -> type[BaseModel]:
                 found = getattr(found, "__default__", None)
             return found if isinstance(found, type) and issubclass(found, BaseModel) else NoSettings
     return NoSettings
+
+
+def settings_argument_faults(cls: type) -> Iterator[str]:
+    """Yield what is wrong with ``S`` itself: it must be a pydantic model."""
+    for base in (Middleware, Provider, AgentFactory, ModelFactory):
+        if issubclass(cls, base):
+            found = _type_argument(cls, base, 0)
+            if isinstance(found, TypeVar) or found is None or found is Any:
+                return
+            if not (isinstance(found, type) and issubclass(found, BaseModel)):
+                shown = getattr(found, "__name__", found)
+                yield f"its settings are {shown}, which is no model; derive it from Settings"
+
+
+def _transform_faults(cls: type) -> Iterator[str]:
+    from interpose.text import TextTransform
+
+    if not issubclass(cls, TextTransform):
+        return
+    if cls.scan is TextTransform.scan:
+        yield "it is a text transform without scan; override scan(self, text, start, final)"
+    elif not _accepts(cls.scan, 4):
+        yield "scan must take (text, start, final) after self"
 
 
 def _differs(cls: type, name: str) -> bool:
@@ -178,21 +207,13 @@ def _construction_faults(cls: type) -> Iterator[str]:
 def _shared_state_faults(cls: type) -> Iterator[str]:
     for klass in _own_classes(cls):
         for name, value in vars(klass).items():
-            if isinstance(value, list | dict | set | bytearray) and not name.startswith("__"):
+            if isinstance(value, list | dict | set | bytearray | deque) and not name.startswith(
+                "__"
+            ):
                 yield (
                     f"the class attribute {name} is a {type(value).__name__}, which all runs would "
                     f"share; make it a tuple or frozenset, or set self.{name} in setup"
                 )
-
-
-def _declaration_faults(cls: type) -> Iterator[str]:
-    for name, kind in _TUPLES.items():
-        value = getattr(cls, name)
-        if isinstance(value, kind):
-            shown = f'"{value}"' if isinstance(value, str) else repr(value)
-            yield f"{name} is a single {kind.__name__}; write {name} = ({shown},)"
-        elif not isinstance(value, tuple) or not all(isinstance(item, kind) for item in value):
-            yield f"{name} must be a tuple of {kind.__name__}"
 
 
 def _hook_faults(cls: type, hooks: Mapping[str, bool]) -> Iterator[str]:

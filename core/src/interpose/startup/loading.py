@@ -63,7 +63,9 @@ def load(entry: PluginEntry, running: str = __version__) -> LoadedPlugin | Probl
         value = importlib.import_module(module)
         for name in filter(None, attr.split(".")):
             value = getattr(value, name)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin may raise anything
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - a plugin may raise anything
         return Problem(
             "failed-import",
             f"{entry} cannot be imported: {cause(error)}.",
@@ -78,7 +80,9 @@ def import_object(use: ObjectUse, place: str = "") -> object | Problem:
     where = (place,) if place else ()
     try:
         module = value = importlib.import_module(use.module)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - in-house code may raise anything
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - in-house code may raise anything
         lost = _names_missing(error, use.module)
         return Problem(
             "failed-import",

@@ -21,6 +21,7 @@ from interpose.startup.candidates import AgentCandidate, Candidate, Choice, Stat
 from interpose.startup.composition import compose
 from interpose.startup.configuration import Configuration, gather
 from interpose.startup.contributions import RegisteredPart
+from interpose.startup.declaration_rules import declaration_faults
 from interpose.startup.diagnosis import nested_layer
 from interpose.startup.discovery import Discovery
 from interpose.startup.facts import (
@@ -40,7 +41,7 @@ from interpose.startup.hostconfig import (
     settings_parts,
 )
 from interpose.startup.hostreading import read_host
-from interpose.startup.inspection import inspect_middleware, settings_class
+from interpose.startup.inspection import class_declaration, inspect_middleware, settings_class
 from interpose.startup.lifecycle import call_plan_resolved
 from interpose.startup.loading import cause
 from interpose.startup.overrides import from_mapping, from_options
@@ -250,6 +251,17 @@ class _Preparation:
         settings = None if in_code is None else in_code.settings
         title = self.parts["middleware", layer].name
         given = settings if isinstance(settings, BaseModel) else None
+        if given is not None and not isinstance(given, part.model):
+            self.problems.append(
+                Problem(
+                    "invalid-setting",
+                    f"layer {layer} is given {type(given).__name__}; {title} takes "
+                    f"{part.model.__name__}.",
+                    (IN_CODE,),
+                    f"Give it {part.model.__name__}(...), or a mapping.",
+                )
+            )
+            given = None
         return replace(part, title=title, given=given)
 
     def _settings(self, use: UseConfig) -> BaseModel:
@@ -278,13 +290,17 @@ class _Preparation:
     ) -> Declaration | None:
         try:
             declared = part.target.declare(settings)
-        except Exception as error:  # noqa: BLE001 - a plugin may raise anything
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin may raise anything
             quoted = redact(cause(error), secrets_of(self.composition))
             said = f"declare of {part.name} failed: {quoted}"
         else:
             if isinstance(declared, Declaration):
-                return declared
-            said = f"declare of {part.name} returned a {type(declared).__name__}"
+                faults = tuple(declaration_faults(declared))
+                if not faults:
+                    return declared
+                said = f"declare of {part.name} returned what cannot be: {'; '.join(faults)}"
+            else:
+                said = f"declare of {part.name} returned a {type(declared).__name__}"
         where = tuple(filter(None, (config.place, part.distribution)))
         hint = "It must return a Declaration for any valid settings; tell its authors."
         self.problems.append(Problem("failed-declare", f"{said}.", where, hint))
@@ -327,14 +343,19 @@ class _Preparation:
 
     def _candidate(self, config: LayerConfig, index: int, agent: str) -> Candidate:
         layer = self.layers.get((agent, config.id))
-        state: State = "on" if layer else "failed" if config.is_on(agent) else "off"
+        part = self.parts.get(config.path)
+        declared = None if layer is None else (layer.facts, layer.declaration)
+        if layer is None and part is not None and config.is_on(agent):
+            # Its settings are not valid, but what the class says does not depend on them.
+            declared = class_declaration(part.target)
+        state: State = "on" if declared else "failed" if config.is_on(agent) else "off"
         key = config.settings_path(agent)
         return layer_candidate(
             config,
             index,
             state=state,
-            part=self.parts.get(config.path),
-            declared=None if layer is None else (layer.facts, layer.declaration),
+            part=part,
+            declared=declared,
             settings=self._origins(key, config.path),
             key=key,
         )
