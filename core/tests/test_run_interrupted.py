@@ -435,23 +435,25 @@ def test_a_lifespan_with_a_cancellation_of_its_own_making_fails_to_start() -> No
         play([Warms])
 
 
-def test_an_agent_that_raises_past_exception_is_reported_with_what_it_raised() -> None:
+class Odd(BaseException):
+    """What no ``except Exception`` catches."""
+
+
+@pytest.mark.parametrize("odd", [Odd("secret"), SystemExit(3)])
+def test_an_agent_that_raises_past_exception_fails_its_run_alone(odd: BaseException) -> None:
     seen: list[BaseException] = []
 
     class Watch(Middleware):
         def on_error(self, ctx: RunContext, info: Any) -> None:
             seen.append(info.error)
 
-    class Odd(BaseException):
-        pass
-
     async def agent(run_input: RunAgentInput) -> AsyncIterator[BaseEvent]:
         yield started(run_input)
-        raise Odd
+        raise odd
 
-    with pytest.raises(Odd):
-        play([Watch], agent)
-    assert [type(error) for error in seen] == [Odd]
+    played = play([Watch], agent)
+    assert played.error == ("agent-failed", "The agent failed.")
+    assert seen == [odd]
 
 
 def test_the_sync_host_refuses_its_own_thread_and_closes_what_is_left() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from ag_ui.core import BaseEvent, RunAgentInput
@@ -117,7 +118,10 @@ class Attempts:
             if terminal is None
             else ending.of_event(record, terminal)
         )
-        await ending.call_terminal_hooks(record, over, end)
+        # A task of the host's: it goes on when this one is cancelled while it waits.
+        hooks = ending.call_terminal_hooks(record, over, end)
+        name = f"end of an attempt of run {record.run_id!r}"
+        await asyncio.shield(record.program.tasks.spawn(hooks, name))
         await self._set_up([layer.id for layer in record.program.layers[index:]], attempt)
         for layer in record.program.layers[index:]:
             if layer.declaration.tracks_state:

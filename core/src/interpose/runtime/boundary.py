@@ -58,7 +58,8 @@ class Boundary:
             # Somebody awaited a task that was cancelled: a failure like any other.
             self.events = (record.failures.event(error, self._code),)
             return True
-        if isinstance(error, Exception):
+        if error is not None and not isinstance(error, GeneratorExit | KeyboardInterrupt):
+            # SystemExit, too: an agent does not end the host.
             record.absorb_cancel()  # an agent may answer a cancellation with an error of its own
             self.events = (
                 verdict_events(record)

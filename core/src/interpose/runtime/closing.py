@@ -20,6 +20,16 @@ async def close(record: RunRecord, stream: Any, owner: str) -> None:
         await _bounded(record, aclose, f"closing {owner}")
 
 
+async def close_all(record: RunRecord, *streams: tuple[Any, str]) -> None:
+    """Close streams one after the other; a cancellation at one does not leave the next open."""
+    if streams:
+        (stream, owner), *rest = streams
+        try:
+            await close(record, stream, owner)
+        finally:
+            await close_all(record, *rest)
+
+
 async def drain(record: RunRecord, stream: Any, owner: str) -> None:
     """Let a stream that has given its terminal run to its end; what it still gives is dropped."""
 

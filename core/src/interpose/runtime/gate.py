@@ -11,7 +11,7 @@ from ag_ui.core import BaseEvent, EventType, RunAgentInput, RunErrorEvent
 
 from interpose.agui import Expander
 from interpose.errors import MiddlewareError, RepeatAfterOutput
-from interpose.runtime.closing import close
+from interpose.runtime.closing import close, close_all
 from interpose.runtime.continuation import Continuation
 from interpose.runtime.layer import Frame
 
@@ -185,7 +185,8 @@ class Gate:
         self, run_input: RunAgentInput, attempt: int
     ) -> AsyncGenerator[BaseEvent, None]:
         if attempt > 1:
-            await self._close_streams(self._streams[: attempt - 1])
+            earlier = [(stream, "the inner run") for stream in self._streams[: attempt - 1]]
+            await close_all(self._pipeline.record, *earlier)
             try:
                 await self._pipeline.renew(self._index + 1, attempt)
             except Exception as error:
@@ -216,11 +217,7 @@ class Gate:
         async for event in self._streams[-1]:
             yield event
 
-    async def close(self) -> None:
-        """Close every stream that was handed out; later calls are refused."""
+    def close(self) -> Sequence[tuple[AsyncGenerator[BaseEvent, None], str]]:
+        """Refuse later calls, and return every stream that was handed out, to be closed."""
         self._closed = True
-        await self._close_streams(self._streams)
-
-    async def _close_streams(self, streams: list[AsyncGenerator[BaseEvent, None]]) -> None:
-        for stream in streams:
-            await close(self._pipeline.record, stream, "the inner run")
+        return [(stream, "the inner run") for stream in self._streams]

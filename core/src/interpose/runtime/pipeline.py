@@ -17,7 +17,7 @@ from interpose.errors import MiddlewareError, TruncatedStream
 from interpose.runtime.attempts import Attempts
 from interpose.runtime.boundary import Boundary
 from interpose.runtime.checking import verified
-from interpose.runtime.closing import close
+from interpose.runtime.closing import close, close_all
 from interpose.runtime.control import EndRun
 from interpose.runtime.edge import TERMINALS, Events, play_agent
 from interpose.runtime.failure import AGENT_FAILED, MIDDLEWARE_FAILED
@@ -137,8 +137,9 @@ class Pipeline(Attempts):
                 async for event in gate.without_layer(run_input):
                     yield event
         finally:
-            await gate.close()  # the inner part first, as if the layer had nested them itself
-            await self._close(stream, f"layer {frame.layer.id}")
+            # The inner part first, as if the layer had nested them itself.
+            inner = gate.close()
+            await close_all(self.record, *inner, (stream, f"layer {frame.layer.id}"))
         for event in boundary.events:
             yield event
 

@@ -130,9 +130,11 @@ class Play:
         if isinstance(end.info, ErrorInfo):
             record.report("host", end.info.error, f"run failed: {end.info.code}")
         try:
-            if driven and self._source is not None:
-                await drain(record, self._source, "the run")
-            await close(record, self._source, "the run")
+            try:
+                if driven and self._source is not None:
+                    await drain(record, self._source, "the run")
+            finally:
+                await close(record, self._source, "the run")
         finally:
             # A task of the host's: it goes on when this one is cancelled while it waits.
             concluding = self._conclude(end)

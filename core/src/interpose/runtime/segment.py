@@ -26,7 +26,7 @@ from interpose.agui import KNOWN_EVENTS
 from interpose.events import DROP
 from interpose.runtime.assembly import Assembler
 from interpose.runtime.boundary import Boundary
-from interpose.runtime.closing import close
+from interpose.runtime.closing import close_all
 from interpose.runtime.failure import MIDDLEWARE_FAILED
 from interpose.runtime.handling import Events, expanded, handle, hook_stream, take
 from interpose.runtime.layer import ActiveLayer, Frame, Handler
@@ -92,9 +92,7 @@ class Lane:
 
     async def close(self, source: Events) -> None:
         """Close what is open: the plain way, if it was left in the middle, and the source."""
-        if self._open is not None:
-            await close(self.record, self._open, "a segment")
-        await close(self.record, source, "the inner run")
+        await close_all(self.record, (self._open, "a segment"), (source, "the inner run"))
 
     def ending(self) -> Events:
         """Return what leaves the segment for the ending that the boundary has."""
