@@ -263,3 +263,83 @@ def test_a_bug_is_one_line_and_asks_for_the_traceback(
     assert place.startswith(f"  at {__file__}:")
     assert fix == "  fix: Run it again with --debug, and report what it shows."
     assert "Traceback" in cli("version", "--debug").err
+
+
+# What came out when others tried -------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[agent]\nuse = { "$env" = "SEC" }\n',
+        '[agent]\nuse = "scripted"\n[middleware.x]\nuse = { "$env" = "SEC" }\n',
+        '[agent]\nuse = "scripted"\n[plugins]\nuse = [{ "$env" = "SEC" }]\n',
+        '[agent]\nuse = "scripted"\n[capabilities]\nfoo = { "$env" = "SEC" }\n',
+        '[agent]\nuse = "scripted"\n[middleware.x]\nlayer = { agents = [{ "$env" = "SEC" }] }\n',
+    ],
+)
+def test_a_secret_in_a_key_of_the_host_is_not_quoted(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.setenv("SEC", "hunter2SECRET")
+    cli.write(text)
+    outcome = cli("check")
+    assert outcome.code == 1
+    assert "***" in outcome.out
+    assert "hunter2" not in outcome.out + outcome.err
+
+
+def test_a_secret_path_of_a_recording_is_not_quoted(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEC", "hunter2SECRET")
+    cli.write('[agent]\nuse = "scripted"\nfile = { "$env" = "SEC" }\n')
+    outcome = cli("run", "hello")
+    assert outcome.code == 1
+    assert "hunter2" not in outcome.out + outcome.err
+
+
+def test_plugins_are_activated_as_a_whole(cli: CommandLine) -> None:
+    cli.write('[agent]\nuse = "scripted"\n[plugins]\nuse = ["module:thing", "one.two"]\n')
+    outcome = cli("check")
+    assert outcome.code == 1
+    assert outcome.out.count('[plugins] use names "') == 2
+
+
+def test_a_value_of_set_that_looks_like_toml_and_is_none_is_no_text(cli: CommandLine) -> None:
+    outcome = cli("check", "--set", 'agent.file={"$file":"/nope"}', "--set", "agent.use=scripted")
+    assert outcome.code == 1
+    assert "its value looks like a table or a list, and is no TOML" in outcome.out
+
+
+def test_a_broken_file_in_its_usual_place_is_not_called_absent(cli: CommandLine) -> None:
+    cli.write("[tool.interpose\n", "pyproject.toml")
+    assert "pyproject.toml:1" in cli("check").out
+    (cli.folder / "interpose.toml").mkdir()
+    assert "interpose.toml" in cli("check").out
+    assert "There is no interpose.toml here" not in cli("check").out
+
+
+def test_an_agent_cannot_steer_the_terminal_by_its_error(cli: CommandLine) -> None:
+    cli.write(
+        '{"type": "RUN_ERROR", "message": "\\u001b[31mboom\\u0007", "code": "a\\u001b[1mb"}\n',
+        "error.jsonl",
+    )
+    outcome = cli("run", "hello", "--replay", "error.jsonl")
+    assert outcome.code == 1
+    assert "\x1b" not in outcome.err
+    assert "boom" in outcome.err
+
+
+def test_text_cut_inside_a_character_ends_the_run_as_one_error(cli: CommandLine) -> None:
+    lines = [
+        '{"type": "RUN_STARTED", "threadId": "t", "runId": "r"}',
+        '{"type": "TEXT_MESSAGE_START", "messageId": "m", "role": "assistant"}',
+        '{"type": "TEXT_MESSAGE_CONTENT", "messageId": "m", "delta": "\\ud83d"}',
+        '{"type": "TEXT_MESSAGE_CONTENT", "messageId": "m", "delta": "\\ude00"}',
+    ]
+    cli.write("\n".join(lines), "cut.jsonl")
+    outcome = cli("run", "hello", "--json", "--replay", "cut.jsonl")
+    assert outcome.code == 1
+    assert '"type":"RUN_ERROR"' in outcome.out.splitlines()[-1]
+    assert "half a character" in outcome.err

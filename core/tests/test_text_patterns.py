@@ -247,3 +247,14 @@ def test_inline_flags_work_across_chunks(flags: str) -> None:
         replacement = "<>"
 
     assert leaves(["xa", "b zz"], Flagged) == "x<> <>"
+
+
+@pytest.mark.parametrize("pattern", ["(?:ab){e<=1}", "(?:ab){i,d<=2}", "(?:ab){s}", "a{100000}"])
+def test_fuzzy_patterns_and_huge_repeats_are_refused(pattern: str) -> None:
+    with pytest.raises(UsageError, match=r"allows for errors|repeats something"):
+        PatternTransform.check_pattern("mine", pattern)
+
+
+@pytest.mark.parametrize("pattern", [r"a{2,5}", r"\{e<=1\}x", r"a{1000}"])
+def test_ordinary_repeats_are_not(pattern: str) -> None:
+    PatternTransform.check_pattern("mine", pattern)

@@ -6,6 +6,7 @@ for what the exit codes mean.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -21,6 +22,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     Raises :class:`SystemExit` for ``--help`` (0) and for a command line that has no meaning (2).
     """
     never_fail_to_encode()
+    # Otherwise pydantic reads every installed distribution's entry points, also damaged ones.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     arguments = parse(argv)
     try:
         command = import_module(f"interpose.cli.{arguments.module}")

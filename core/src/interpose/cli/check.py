@@ -13,13 +13,14 @@ from interpose.cli.exits import OK, PROBLEMS
 from interpose.cli.terminal import paint
 from interpose.errors import Problem, StartupError, render
 from interpose.startup.prepared import Given, Prepared
+from interpose.startup.preparing import UNBOUND
 
 
 def main(arguments: argparse.Namespace) -> int:
     """Print every problem there is, or one line that says that all is well."""
     try:
         with startup(arguments) as (given, prepared):
-            problems: Sequence[Problem] = prepared.warnings
+            problems: Sequence[Problem] = (*prepared.warnings, *_without_agent(prepared))
             verdict = f"ok: {_summary(given, prepared)}"
     except StartupError as error:
         if arguments.debug:
@@ -35,6 +36,21 @@ def main(arguments: argparse.Namespace) -> int:
             print(paint(render(problems), sys.stdout), end="\n\n")
         print(verdict)
     return PROBLEMS if failed else OK
+
+
+def _without_agent(prepared: Prepared) -> tuple[Problem, ...]:
+    """Say that only an application which brings its agent can run this."""
+    agents = [part.part.use for path, part in prepared.parts.items() if path[0] == "agents"]
+    if agents != [UNBOUND]:
+        return ()
+    return (
+        Problem(
+            "no-agent",
+            "No agent is configured: only an application that brings one can run this.",
+            hint='For `interpose run`, add [agent] with use = "scripted" or "module:object".',
+            severity="warning",
+        ),
+    )
 
 
 def _summary(given: Given, prepared: Prepared) -> str:

@@ -64,9 +64,9 @@ def main(arguments: argparse.Namespace) -> int:
 
 def _recorded(name: str) -> tuple[ScriptedAgent, tuple[str, ...]]:
     path = Path(name)
-    if not path.is_file():
+    if not path.exists() or path.is_dir():
         raise ReplayError(
-            f"The recording {name} does not exist.",
+            f"The recording {name} " + ("is a folder." if path.is_dir() else "does not exist."),
             where=str(path.absolute()),
             hint="Name a file with AG-UI events, relative to the working directory.",
         )

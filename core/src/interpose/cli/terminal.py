@@ -32,7 +32,7 @@ def paint(problems: str, stream: TextIO) -> str:
 
 def complain(problems: str) -> None:
     """Show rendered problems on standard error."""
-    print(paint(problems, sys.stderr), file=sys.stderr, flush=True)
+    print(paint(visible(problems), sys.stderr), file=sys.stderr, flush=True)
 
 
 def visible(text: str) -> str:

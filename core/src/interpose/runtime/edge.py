@@ -9,7 +9,7 @@ from ag_ui.core import BaseEvent, EventType, RunAgentInput
 
 from interpose.agui import CHUNKS, Expander, Stripper
 from interpose.context import AgentContext
-from interpose.errors import TruncatedStream
+from interpose.errors import InvalidStream, TruncatedStream
 from interpose.runtime.boundary import Boundary
 from interpose.runtime.closing import close
 from interpose.runtime.control import EndRun
@@ -36,6 +36,7 @@ async def play_agent(record: RunRecord, run_input: RunAgentInput, *, expand: boo
                     _warn(record, stripper)
                 if event is None:
                     continue
+                _refuse_half_characters(event)
                 record.current = event
                 if expander is None or (expander.idle and event.__class__ not in CHUNKS):
                     yield event
@@ -68,6 +69,19 @@ async def _from_agent(record: RunRecord, iterator: AsyncIterator[BaseEvent]) -> 
     if event is None:
         raise TruncatedStream("The agent's stream ended without RUN_FINISHED or RUN_ERROR.")
     return event
+
+
+def _refuse_half_characters(event: BaseEvent) -> None:
+    """Refuse text cut inside a character (a UTF-16 surrogate): no layer could look at it."""
+    delta = getattr(event, "delta", None)
+    if isinstance(delta, str) and not delta.isascii():
+        try:
+            delta.encode()
+        except UnicodeEncodeError:
+            raise InvalidStream(
+                f"{event.type.value} holds half a character (a lone surrogate).",
+                rule="malformed-value",
+            ) from None
 
 
 def _warn(record: RunRecord, stripper: Stripper) -> None:

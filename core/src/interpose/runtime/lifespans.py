@@ -127,7 +127,13 @@ class Lifespans:
             return None, error.problems
         except InterposeError as error:
             told = error.problem
-            return None, (replace(told, message=f"{step.label}: {told.message}"),)
+            return None, (
+                replace(
+                    told,
+                    message=f"{step.label}: {self._scrub(told.message)}",
+                    where=tuple(map(self._scrub, told.where)),
+                ),
+            )
         except (Exception, SystemExit, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and not nobody_cancelled():
                 raise

@@ -49,7 +49,7 @@ def find_files(
     listed = environ.get(VARIABLE, "")
     if listed:
         return tuple(name for name in listed.split(os.pathsep) if name)
-    if (folder / FILE_NAME).is_file():
+    if os.path.lexists(folder / FILE_NAME):
         return (FILE_NAME,)
     if _has_table(folder / PYPROJECT):
         return (PYPROJECT,)
@@ -60,7 +60,10 @@ def _has_table(path: Path) -> bool:
     """Say whether a pyproject.toml is meant for us; one that cannot be read is not."""
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+    except tomllib.TOMLDecodeError:
+        # Broken, but meant for us: reading it says where.
+        return f"[{'.'.join(map(str, _TABLE))}" in path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
         return False
     tool = data.get("tool")
     return isinstance(tool, dict) and "interpose" in tool

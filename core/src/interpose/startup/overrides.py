@@ -47,6 +47,13 @@ def _from_option(option: str, folder: Path) -> Source | Problem:
         )
     name = f"--set {shown(path)}"
     value = _value(text)
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "[") and value == text:
+        return Problem(
+            "invalid-override",
+            f"{name}: its value looks like a table or a list, and is no TOML.",
+            (name,),
+            'Write a table as { "key" = "value" } and a list as ["a", "b"]; quote other text.',
+        )
     for step in reversed(path):
         value = {step: value}
     return from_mapping(value, name=name, folder=folder)

@@ -95,7 +95,8 @@ class Prepared:
 
     def scrub(self, text: str) -> str:
         """Take the secrets of all settings out of somebody else's message."""
-        return redact(text, secrets_of(self.composition))
+        secrets = secrets_of(self.composition) | referenced(self.composition)
+        return redact(text, secrets | referenced(self.config.composition))
 
 
 def secrets_of(composition: Composition) -> frozenset[str]:
@@ -105,4 +106,11 @@ def secrets_of(composition: Composition) -> frozenset[str]:
             known_secrets(type(settings), composition.trees[path])
             for path, settings in composition.settings.items()
         )
+    )
+
+
+def referenced(composition: Composition) -> frozenset[str]:
+    """Return every value that came from ``$env`` or ``$file``, whether it is valid or not."""
+    return frozenset[str]().union(
+        *(known_secrets(object, tree) for tree in composition.trees.values())
     )

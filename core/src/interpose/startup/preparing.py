@@ -52,6 +52,7 @@ from interpose.startup.prepared import (
     Prepared,
     PreparedLayer,
     PreparedPart,
+    referenced,
     secrets_of,
 )
 from interpose.startup.registration import Catalogue, build_catalogue, in_house
@@ -96,7 +97,7 @@ class _Preparation:
         self.layers = self._declare()
         configured = self._configured()
         planned = self._plan(configured)
-        problems = tuple(dict.fromkeys(self.problems))
+        problems = tuple(dict.fromkeys(self._scrubbed(problem) for problem in self.problems))
         if any(problem.severity == "error" for problem in problems):
             raise StartupError(problems)
         return Prepared(
@@ -114,6 +115,19 @@ class _Preparation:
             plans=planned.plans,
             lifespan_order=planned.lifespan_order,
             warnings=problems,
+        )
+
+    def _scrubbed(self, problem: Problem) -> Problem:
+        """Take out what came from ``$env`` or ``$file``, also where a key of the host quotes it."""
+        secrets = secrets_of(self.composition) | referenced(self.config.composition)
+        secrets |= referenced(self.composition)
+        if not secrets:
+            return problem
+        return replace(
+            problem,
+            message=redact(problem.message, secrets),
+            where=tuple(redact(place, secrets) for place in problem.where),
+            hint=redact(problem.hint, secrets),
         )
 
     # What is said ----------------------------------------------------------------------------

@@ -105,6 +105,16 @@ def needed(
     problems: list[Problem] = []
     for want in wanted:
         use = parse_use(want.use, want.place)
+        if want.kind is None and not isinstance(use, Problem) and not _is_whole(use):
+            problems.append(
+                _problem(
+                    want,
+                    "invalid-use",
+                    f'[plugins] use names "{want.use}", which is not a plugin as a whole.',
+                    "Name plugins by their ids; a table's `use` names a part of one, or an object.",
+                )
+            )
+            continue
         if isinstance(use, ObjectUse) or (want.kind, want.use) in own:
             continue
         found = use if isinstance(use, Problem) else entry_for(discovery, use, want)
@@ -113,6 +123,10 @@ def needed(
         else:
             entries.append(found)
     return tuple(dict.fromkeys(entries)), tuple(dict.fromkeys(problems))
+
+
+def _is_whole(use: PluginUse | ObjectUse) -> bool:
+    return isinstance(use, PluginUse) and use.key == use.plugin
 
 
 def entry_for(

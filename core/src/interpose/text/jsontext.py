@@ -206,8 +206,8 @@ def is_long_number(holding: Holding, written: str) -> bool:
 
 
 def json_or_text(holding: Holding, text: str) -> Work[str]:
-    """Transform a text that may be JSON (a tool's result): as JSON if it is an object or array."""
-    if text.lstrip()[:1] in {"{", "["}:
+    """Transform a text that may be JSON (a tool's result): as JSON, but for bare words."""
+    if text.lstrip()[:1] in {"{", "[", '"'}:
         try:
             json.loads(text)
         except (ValueError, RecursionError):

@@ -26,6 +26,9 @@ _TOKENS: Final = re.compile(
 )
 """An escape, a set of characters, a parenthesis or a quantifier."""
 _UNBOUNDED: Final = re.compile(r"[*+]|\{[0-9]*,\}")
+_FUZZY: Final = re.compile(r"(?<!\\)\{[^{}]*[eids][^{}]*(?:<|=)[^{}]*\}|(?<!\\)\{[eids]\}")
+_REPEATS: Final = re.compile(r"(?<!\\)\{(?:[0-9]*,)?([0-9]+)\}")
+_MOST_REPEATS: Final = 10_000
 _NOT_FOLLOWED: Final = ("\\G", "\\K", "(?R)", "(?0)")
 
 
@@ -67,6 +70,18 @@ class Pattern:
                 f"the pattern {name!r} has a look-behind without a bound, "
                 f"but text that has left is soon forgotten",
                 hint="replace *, + and {n,} in it by {n,m}",
+            )
+        if _FUZZY.search(pattern):
+            raise UsageError(
+                f"the pattern {name!r} allows for errors ({{e<=1}}), and how many there are "
+                f"depends on what follows",
+                hint="write the variants out",
+            )
+        if any(int(count) > _MOST_REPEATS for count in _REPEATS.findall(pattern)):
+            raise UsageError(
+                f"the pattern {name!r} repeats something more than {_MOST_REPEATS} times, and "
+                f"would take very long to compile",
+                hint="no match may be longer than max_hold anyway",
             )
         if match.match("") is not None:
             raise UsageError(
