@@ -466,7 +466,7 @@ def test_ending_a_run_with_a_result_means_the_same_in_every_hook(where: str) -> 
 
 @pytest.mark.parametrize("where", ["setup", "on_input", "around_run", "on_event"])
 def test_no_exception_of_a_hook_gets_lost(where: str) -> None:
-    """strands-agents/sdk-python#1796: exceptions that hooks raised were dropped."""
+    """strands harness-sdk#1796: exceptions that hooks raised were dropped."""
     boom = RuntimeError("boom")
 
     def fail(self: Any, ctx: RunContext, *args: Any) -> Any:
@@ -500,7 +500,7 @@ def tool_call() -> list[BaseEvent]:
 
 
 def test_a_failing_observer_of_a_completed_call_makes_nothing_run_again() -> None:
-    """strands-agents/sdk-python#4338: an after-hook's error made a charged call run again."""
+    """strands#4338: an after-hook's error made a charged call run again."""
     charged: list[str] = []
 
     class Retries(Middleware):
