@@ -74,10 +74,20 @@ class Live:
             stream = None if record.stream is None else record.stream()
             if stream is not None and record.is_left_alone and not stream.ag_running:
                 await close(record, stream, f"run {record.run_id!r}")
+        await self._until_closed()
+        for record in self.open_runs:
+            record.force()
+        await self._until_closed()
+
+    async def _until_closed(self) -> None:
+        """Wait until all runs are closed, or the ending deadline is over."""
         closing = [asyncio.ensure_future(record.closed.wait()) for record in self.open_runs]
-        if closing:
-            _, late = await asyncio.wait(closing, timeout=self._ending_deadline)
-            for each in late:
+        if not closing:
+            return
+        try:
+            await asyncio.wait(closing, timeout=self._ending_deadline)
+        finally:
+            for each in closing:
                 each.cancel()
 
     def wrapped(self, plan: Plan, source: AgentSource) -> Program:

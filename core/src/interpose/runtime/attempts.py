@@ -112,7 +112,9 @@ class Attempts:
         inner = {layer.id for layer in record.program.layers[index:]}
         over = [frame for frame in self.begun if frame.layer.id in inner]
         self.begun = [frame for frame in self.begun if frame.layer.id not in inner]
-        terminal = self._ends.pop(index, None)
+        terminal = self._ends.get(index)
+        # What layers further in said of earlier attempts is over with this one.
+        self._ends = {at: event for at, event in self._ends.items() if at < index}
         end = (
             ending.aborted(record, "the attempt was repeated", "abort")
             if terminal is None

@@ -75,4 +75,5 @@ def verdict_events(record: RunRecord) -> Sequence[BaseEvent]:
     if record.verdict is None:
         error = MiddlewareError("the host's control flow was raised without ctx.finish or the like")
         return (record.failures.event(error, MIDDLEWARE_FAILED),)
+    record.verdict_given = True
     return ending(record.verdict, record.thread_id, record.run_id)

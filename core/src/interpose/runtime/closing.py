@@ -51,5 +51,8 @@ async def _bounded(record: RunRecord, work: Callable[[], Awaitable[None]], what:
         if not nobody_cancelled():
             raise
         record.report("host", error, f"{what} failed")
-    except Exception as error:  # noqa: BLE001 - the outcome of the run is fixed by now
-        record.report("host", error, f"{what} failed")
+    except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001
+        # The outcome of the run is fixed by now. A TaskGroup that is open across events wraps the
+        # GeneratorExit which closes it: that is no failure.
+        if not isinstance(error, BaseExceptionGroup) or error.split(GeneratorExit)[1] is not None:
+            record.report("host", error, f"{what} failed")

@@ -13,6 +13,7 @@ from interpose.agui import Expander
 from interpose.errors import MiddlewareError, RepeatAfterOutput
 from interpose.runtime.closing import close, close_all
 from interpose.runtime.continuation import Continuation
+from interpose.runtime.edge import TERMINALS
 from interpose.runtime.layer import Frame
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ class Gate:
     """What one ``around_run`` calls to go on with the run.
 
     ``raised``: the failure that it gave to the layer last; such an exception is not the layer's.
+    ``inner_ended``: the terminal of the inner part is what it gave last.
     """
 
     __slots__ = (
@@ -38,6 +40,7 @@ class Gate:
         "_started",
         "_streams",
         "_waiting",
+        "inner_ended",
         "raised",
     )
 
@@ -63,6 +66,12 @@ class Gate:
             else None
         )
         self.raised: BaseException | None = None
+        self.inner_ended = False
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the layer answers by itself: nothing further in gives it events now."""
+        return not self._streams or self.inner_ended
 
     def leaving(self, event: BaseEvent) -> Iterator[BaseEvent]:
         """Yield what leaves the layer for an event that its ``around_run`` gave."""
@@ -196,6 +205,7 @@ class Gate:
 
     def _admits(self, event: BaseEvent) -> bool:
         """Give an event to the layer, or raise the exception that a RUN_ERROR stands for."""
+        self.inner_ended = event.type in TERMINALS
         if event.type is EventType.RUN_STARTED:
             return not self._started  # one visible run: the first attempt's has left already
         if isinstance(event, RunErrorEvent):

@@ -49,6 +49,13 @@ class Interruption:
         task.cancel()
         self._again = loop.call_later(self._seconds, self.strike)
 
+    def force(self, task: asyncio.Task[Any]) -> None:
+        """Interrupt the task that drives the run, whatever it awaits in it."""
+        if not self._sent:
+            self._before = task.cancelling()
+        self._sent += 1
+        task.cancel()
+
     def absorb(self) -> bool:
         """Undo our own cancellations; True when there were some and nobody else's as well."""
         task = asyncio.current_task()

@@ -111,18 +111,12 @@ class Lifespans:
         self, step: Step
     ) -> tuple[AbstractAsyncContextManager[Any] | None, Sequence[Problem]]:
         manager: AbstractAsyncContextManager[Any] | None = None
+        scope: asyncio.Timeout | None = None
         try:
-            async with asyncio.timeout(self._startup_deadline):
+            async with asyncio.timeout(self._startup_deadline) as scope:
                 entering = step.enter(LifespanContext(self, step.part))
                 step.keep(await entering.__aenter__())
                 manager = entering
-        except TimeoutError:
-            slow = Problem(
-                "slow-start",
-                f"{step.label} did not start within {self._startup_deadline:g} s.",
-                hint="Find out what it waits for, or raise host.startup_deadline.",
-            )
-            return None, (slow,)
         except StartupError as error:
             return None, error.problems
         except InterposeError as error:
@@ -137,6 +131,13 @@ class Lifespans:
         except (Exception, SystemExit, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and not nobody_cancelled():
                 raise
+            if isinstance(error, TimeoutError) and scope is not None and scope.expired():
+                slow = Problem(
+                    "slow-start",
+                    f"{step.label} did not start within {self._startup_deadline:g} s.",
+                    hint="Find out what it waits for, or raise host.startup_deadline.",
+                )
+                return None, (slow,)
             text = self._scrub(f"{type(error).__name__}: {error}".splitlines()[0])
             failed = Problem(
                 "failed-start",

@@ -119,7 +119,7 @@ class Pipeline(Attempts):
                         frame, frame.instance.around_run(frame.ctx, run_input, gate)
                     )
                     while True:
-                        left = await self._step(frame, stream)
+                        left = await self._step(frame, stream, gate)
                         if left is None:
                             yield _last(frame, gate)
                             return
@@ -143,12 +143,19 @@ class Pipeline(Attempts):
         for event in boundary.events:
             yield event
 
-    @staticmethod
-    async def _step(frame: Frame, stream: AsyncIterator[BaseEvent]) -> BaseEvent | None:
-        """Return the next event of a layer's ``around_run``; None: it has ended."""
+    async def _step(
+        self, frame: Frame, stream: AsyncIterator[BaseEvent], gate: Gate | None = None
+    ) -> BaseEvent | None:
+        """Return the next event of a layer's ``around_run``; None: it has ended.
+
+        With ``gate``: a layer that answers by itself hears here that the run is to stop.
+        """
         step = anext(stream, None)
         deadline = frame.around_deadline
         event = await (step if deadline is None else deadline.run(step))
+        record = self.record
+        if gate is not None and gate.is_idle and record.cancelled and not record.verdict_given:
+            raise EndRun
         if event.__class__ in KNOWN_EVENTS or event is None or isinstance(event, BaseEvent):
             return event
         raise MiddlewareError(

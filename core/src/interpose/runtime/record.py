@@ -66,6 +66,7 @@ class RunRecord:
         self.started = clock.monotonic()
         self.failures = Failures()
         self.verdict: Verdict | None = None
+        self.verdict_given = False
         self.frames: dict[str, Frame] = {}
         self.deferred: list[Deferred] = []
         self.outbox: list[BaseEvent] = []
@@ -255,6 +256,15 @@ class RunRecord:
         if self.verdict is None and not self.ended:
             self.verdict = Stop(reason, "cancelled")
             self._interruption.strike()
+
+    def force(self) -> None:
+        """Interrupt the run whatever it awaits, if it is being driven: a layer that hangs, too."""
+        stream = None if self.stream is None else self.stream()
+        driver = self.driver
+        if self.ended or stream is None or driver is None or driver.done():
+            return
+        if stream.ag_running:
+            self._interruption.force(driver)
 
     def await_agent(self) -> None:
         """Say that the current task awaits the agent; ``cancel`` may interrupt it."""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import queue
 import threading
 from collections.abc import Coroutine, Iterator
+from concurrent.futures import CancelledError, Future
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -20,6 +23,34 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+class _Driver:
+    """Drives a run in one task of the host's loop, one event each time the thread asks."""
+
+    def __init__(self, run: Run) -> None:
+        self.events: queue.SimpleQueue[BaseEvent | None] = queue.SimpleQueue()
+        self.wanted = asyncio.Event()
+        self._run = run
+        self._left = False
+
+    async def drive(self) -> None:
+        try:
+            async with self._run:
+                async for event in self._run:
+                    self.events.put(event)
+                    await self.wanted.wait()
+                    self.wanted.clear()
+                    if self._left:
+                        return
+        finally:
+            self.events.put(None)
+
+    def leave(self) -> None:
+        """Let go of the run: between two events it is closed, inside one it is cancelled."""
+        self._left = True
+        self.wanted.set()
+        self._run.cancel("the consumer is gone")
+
+
 class SyncRun:
     """A run for a thread: iterate over its events, or ask for its :meth:`result`."""
 
@@ -33,15 +64,16 @@ class SyncRun:
         return self._run.run_id
 
     def __iter__(self) -> Iterator[BaseEvent]:
-        stream = aiter(self._run)
+        driver = _Driver(self._run)
+        future = self._host.start(driver.drive())
         try:
-            while True:
-                event = self._host.call(_next(stream))
-                if event is None:
-                    return
-                yield event
+            while (item := driver.events.get()) is not None:
+                yield item
+                self._host.soon(driver.wanted.set)
+            future.result()
         finally:
-            self._host.finish(self._run.aclose())
+            self._host.soon(driver.leave)
+            self._host.finish(future)
 
     def result(self) -> RunResult:
         """Return what the run came to; it is run to its end if that has not happened."""
@@ -90,31 +122,34 @@ class SyncHost:
         """Return a run; the arguments are those of :meth:`Host.run`."""
         return SyncRun(self, self._host.run(asked, **options))
 
-    def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do ``work`` on the host's loop and wait for it."""
-        if self._loop is None:
+    def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Start ``work`` on the host's loop."""
+        loop = self._loop
+        if loop is None or threading.current_thread() is self._thread:
             work.close()
-            raise UsageError("this host has not been entered", hint="use `with host.sync() as h:`")
-        if threading.current_thread() is self._thread:
-            work.close()
+            if loop is None:
+                hint = "use `with host.sync() as h:`"
+                raise UsageError("this host has not been entered", hint=hint)
             raise UsageError(
                 "this host was used from its own thread, which would wait for itself",
                 hint="inside the agent and its layers use the Host itself: `await host.run(...)`",
             )
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        return asyncio.run_coroutine_threadsafe(work, loop)
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do ``work`` on the host's loop and wait for it."""
+        future = self.start(work)
         try:
             return future.result()
         except BaseException:
             future.cancel()  # Ctrl-C: what nobody waits for any more is not to go on
             raise
 
-    def finish(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do ``work``; without waiting when the collector calls on the host's own thread."""
-        loop = self._loop
-        if loop is not None and threading.current_thread() is self._thread:
-            loop.create_task(work)
-        else:
-            self.call(work)
+    def finish(self, future: Future[None]) -> None:
+        """Wait until a run has been left; not when the collector calls on the host's own thread."""
+        if threading.current_thread() is not self._thread:
+            with contextlib.suppress(Exception, CancelledError):
+                future.result()
 
     def soon(self, function: Any, *args: Any) -> None:
         """Call ``function`` on the host's loop, without waiting."""
@@ -130,10 +165,6 @@ class SyncHost:
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
-
-
-async def _next(stream: Any) -> BaseEvent | None:
-    return await anext(stream, None)
 
 
 async def _result(run: Run) -> RunResult:

@@ -37,9 +37,12 @@ class HostTasks:
         waiting = {task for task in self._tasks if task is not current}
         if not waiting:
             return
-        _, late = await asyncio.wait(waiting, timeout=seconds)
-        for task in late:
-            task.cancel()
+        late = waiting
+        try:
+            _, late = await asyncio.wait(waiting, timeout=seconds)
+        finally:
+            for task in late:
+                task.cancel()
         if late:
             _, stuck = await asyncio.wait(late, timeout=seconds)
             for task in stuck:
