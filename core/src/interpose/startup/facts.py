@@ -20,7 +20,7 @@ from interpose.startup.candidates import (
     State,
 )
 from interpose.startup.contributions import RegisteredPart
-from interpose.startup.discovery import Discovery, PluginEntry
+from interpose.startup.discovery import Discovery
 from interpose.startup.hook_rules import HOOKS
 from interpose.startup.hostconfig import LayerConfig, Named, UseConfig
 from interpose.startup.inspection import MiddlewareFacts
@@ -167,12 +167,10 @@ def origins(model: type[BaseModel], tree: Table | None) -> tuple[SettingOrigin, 
     )
 
 
-def offers(discovery: Discovery, active: Iterable[PluginEntry]) -> tuple[Offer, ...]:
-    """Return what installed but inactive plugins say they could provide."""
-    loaded = set(active)
+def offers(discovery: Discovery) -> tuple[Offer, ...]:
+    """Return what installed plugins say they could provide; an active one may have more to give."""
     return tuple(
         Offer(capability, entry.id, entry.distribution.name)
         for entry in discovery.plugins
-        if entry not in loaded
         for capability in entry.offers
     )

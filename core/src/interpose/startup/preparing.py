@@ -352,7 +352,7 @@ class _Preparation:
                 Choice(name, named.name, named.place)
                 for name, named in self.config.capabilities.items()
             ),
-            offers=offers(self.catalogue.discovery, self.catalogue.active),
+            offers=offers(self.catalogue.discovery),
         )
 
     def _candidate(self, config: LayerConfig, index: int, agent: str) -> Candidate:
@@ -384,7 +384,7 @@ class _Preparation:
         planned = plan_agents(configured)
         if any(p.code == "missing-capability" for p in planned.problems) and not configured.offers:
             # Only now is it worth knowing what else is installed.
-            could = offers(self.given.discover(), self.catalogue.active)
+            could = offers(self.given.discover())
             planned = plan_agents(replace(configured, offers=could))
         self.problems += planned.problems
         for plan in planned.plans.values():
