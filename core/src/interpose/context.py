@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -260,3 +260,11 @@ class AgentContext:
     def get(self, capability: Capability[T], /) -> T | None:
         """Return the capability's value, or None when it is absent."""
         return self._run.find(self.agent, capability)
+
+    def rewrite(self, events: AsyncIterator[BaseEvent], /) -> AsyncIterator[BaseEvent]:
+        """Return what the layers that rewrite history make of the events of one model call.
+
+        For an agent that offers :attr:`Point.HISTORY`: fold into the history, and yield, what comes
+        out, never what went in. Then the stream, the stored history and the next request agree.
+        """
+        return self._run.rewrite(events)

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from interpose.authoring import Agent
+from interpose.authoring import Agent, Point
 from interpose.capability import Capability
 from interpose.context import LifespanContext
 from interpose.plan import LifespanStep, Plan
@@ -16,7 +16,7 @@ from interpose.runtime.closing import close
 from interpose.runtime.layer import ActiveLayer
 from interpose.runtime.lifespans import Lifespans, Step
 from interpose.runtime.open_runs import OpenRuns
-from interpose.runtime.program import Program
+from interpose.runtime.program import Program, history_cut
 from interpose.runtime.segment import compile_segments
 from interpose.runtime.tasks import HostTasks
 from interpose.services import Clock
@@ -108,10 +108,13 @@ class Live:
             self._active(layer, planned.on_failure)
             for layer, planned in zip(layers, plan.layers, strict=True)
         )
+        cut = history_cut(active, offered=Point.HISTORY in source.points)
         return Program(
             agent_id=agent,
             layers=active,
-            segments=compile_segments(active, f"agent {agent}"),
+            points=source.points,
+            history_cut=cut,
+            segments=compile_segments(active[:cut], f"agent {agent}"),
             setup_order=plan.setup_order,
             make_agent=make,
             values=self._lifespans.values,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
@@ -68,6 +68,7 @@ class RunServices(Protocol):
     def messages(self, layer: str, /) -> tuple[Message, ...]: ...
     def state(self, layer: str, /) -> Any: ...
     def log(self, layer: str, /) -> Logger: ...
+    def rewrite(self, events: AsyncIterator[BaseEvent], /) -> AsyncIterator[BaseEvent]: ...
 
 
 class LifespanServices(Protocol):

@@ -224,13 +224,17 @@ class Expander:
         if self.idle:
             return (event,)
         if event.__class__ in _CLOSE_EVERY_LANE:
-            closed = tuple(lane.end() for lane in self._lanes.values())
-            self._lanes.clear()
-            self.idle = True
-            return (*closed, event)
+            return (*self.close(), event)
         if event.__class__ in _CLOSE_OWN_LANE:
             return (*self._close(event.subagent_run_id), event)  # type: ignore[attr-defined]
         return (event,)
+
+    def close(self) -> tuple[BaseEvent, ...]:
+        """Return the ENDs of what chunks have opened, where a producer says that they are over."""
+        closed = tuple(lane.end() for lane in self._lanes.values())
+        self._lanes.clear()
+        self.idle = True
+        return closed
 
     def _close(self, lane: str | None) -> tuple[BaseEvent, ...]:
         pending = self._lanes.pop(lane, None)

@@ -8,21 +8,28 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from interpose.errors import DeadlineExceeded
+from interpose.runtime.clock import SystemClock
+from interpose.services import Clock
 
 T = TypeVar("T")
 
 
 class Deadline:
-    """The budget of one hook call, or of one step of a layer's generator. Unit: seconds."""
+    """The budget of one hook call, or of one step of a layer's generator. Unit: seconds.
 
-    __slots__ = ("_layer", "_left", "_scope", "_seconds", "_since")
+    It runs on the host's clock: a test that drives the clock drives the deadline.
+    """
 
-    def __init__(self, layer: str, seconds: float) -> None:
+    __slots__ = ("_clock", "_layer", "_left", "_scope", "_seconds", "_since", "_timer")
+
+    def __init__(self, layer: str, seconds: float, clock: Clock) -> None:
         self._layer = layer
         self._seconds = seconds
+        self._clock = clock
         self._left = seconds
         self._scope: asyncio.Timeout | None = None
         self._since = 0.0
+        self._timer: asyncio.Task[None] | None = None
 
     async def run(self, work: Awaitable[T]) -> T:
         """Await ``work`` with a fresh budget; :class:`DeadlineExceeded` when it is used up."""
@@ -40,6 +47,7 @@ class Deadline:
             ) from error
         finally:
             self._scope = None
+            self._stop_timer()
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -52,10 +60,28 @@ class Deadline:
 
     def _pause(self) -> None:
         if self._scope is not None and not self._scope.expired():
-            self._left -= asyncio.get_running_loop().time() - self._since
+            self._left -= self._clock.monotonic() - self._since
             self._scope.reschedule(None)
+            self._stop_timer()
 
     def _resume(self) -> None:
+        scope = self._scope
+        if scope is None or scope.expired():
+            return
+        self._since = self._clock.monotonic()
+        left = max(self._left, 0.0)
+        if isinstance(self._clock, SystemClock):
+            scope.reschedule(asyncio.get_running_loop().time() + left)
+        else:
+            self._timer = asyncio.create_task(self._wait(left), name="deadline of a layer")
+
+    async def _wait(self, seconds: float) -> None:
+        """Wait on a clock that is not the loop's, and end the budget then."""
+        await self._clock.sleep(seconds)
         if self._scope is not None and not self._scope.expired():
-            self._since = asyncio.get_running_loop().time()
-            self._scope.reschedule(self._since + max(self._left, 0.0))
+            self._scope.reschedule(asyncio.get_running_loop().time())
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

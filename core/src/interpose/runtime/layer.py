@@ -129,8 +129,11 @@ class Frame:
         self.transcript: Transcript | None = None
         self.assembler = Assembler() if layer.observes else None
         seconds = layer.deadline
-        self.deadline = None if seconds is None else Deadline(layer.id, seconds)
-        self.around_deadline = None if seconds is None else Deadline(layer.id, seconds)
+        self.deadline: Deadline | None = None
+        self.around_deadline: Deadline | None = None
+        if seconds is not None:
+            self.deadline = Deadline(layer.id, seconds, record.clock)
+            self.around_deadline = Deadline(layer.id, seconds, record.clock)
 
     def make(self) -> None:
         """Make the run's own instance; a layer that may be skipped is, when that fails."""

@@ -10,9 +10,10 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
-from ag_ui.core import BaseEvent, RunAgentInput
+from ag_ui.core import BaseEvent, RunAgentInput, RunErrorEvent
 
 from interpose.agui import KNOWN_EVENTS, Expander
+from interpose.authoring import Point
 from interpose.errors import MiddlewareError, TruncatedStream
 from interpose.runtime.attempts import Attempts
 from interpose.runtime.boundary import Boundary
@@ -38,14 +39,17 @@ class Pipeline(Attempts):
 
     def outermost(self, run_input: RunAgentInput) -> Events:
         """Return the stream that leaves the outermost layer, chunks expanded."""
+        if Point.HISTORY in self.record.program.points:
+            self.record.rewriting = self._rewriting
         source = self.leaving(0, run_input)
         return self._expand(source) if self._raw(0) else source
 
     def leaving(self, index: int, run_input: RunAgentInput) -> Events:
         """Return the stream that leaves the layer at ``index`` (0 is the outermost)."""
-        layers = self.record.program.layers
-        if index == len(layers):
-            stream = play_agent(self.record, run_input, expand=not self._raw(len(layers) - 1))
+        program = self.record.program
+        layers = program.layers
+        if index == program.stop:
+            stream = play_agent(self.record, run_input, expand=not self._raw(index - 1))
         elif "around_run" in layers[index].facts.hooks and not self._frame(index).skipped:
             stream = self._around(index, run_input)
         else:
@@ -56,7 +60,7 @@ class Pipeline(Attempts):
         """Return the stream that leaves ``index`` with what strict and tracing do to it."""
         record = self.record
         layers = record.program.layers
-        giver = layers[index].id if index < len(layers) else None
+        giver = layers[index].id if index < record.program.stop else None
         if record.program.strict:
             stream = verified(record, stream, "the agent" if giver is None else f"layer {giver!r}")
         if record.trace is not None:
@@ -78,6 +82,21 @@ class Pipeline(Attempts):
             return segment.stream(self.record, source)
         frame = self._frame(index)
         return hook_stream(self.record, frame, source) if frame.layer.has_events else source
+
+    async def _rewriting(self, events: AsyncIterator[BaseEvent]) -> Events:
+        """Pass what the agent's model said through the layers inside the history cut."""
+        program = self.record.program
+        stream = _whole(events)
+        for index in reversed(range(program.stop, len(program.layers))):
+            if program.layers[index].has_events:
+                stream = hook_stream(self.record, self._frame(index), stream)
+        try:
+            async for event in stream:
+                if isinstance(event, RunErrorEvent) and self.record.failures.original(event):
+                    raise self.record.failures.exception(event)
+                yield event
+        finally:
+            await self._close(stream)
 
     def takes_emitted(self, index: int) -> bool:
         """Whether events emitted for the layer enter its stream before ``around_run`` gets it."""
@@ -175,6 +194,16 @@ class Pipeline(Attempts):
 
     async def _close(self, stream: Any, owner: str = "the inner run") -> None:
         await close(self.record, stream, owner)
+
+
+async def _whole(events: AsyncIterator[BaseEvent]) -> Events:
+    """Expand the chunks of one model call, and end what they opened with it."""
+    expander = Expander()
+    async for event in events:
+        for part in expander.push(event):
+            yield part
+    for part in expander.close():
+        yield part
 
 
 def _last(frame: Frame, gate: Gate) -> BaseEvent:

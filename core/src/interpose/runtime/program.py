@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from interpose.authoring import Agent
+from interpose.authoring import Agent, Point
 from interpose.capability import Capability
 from interpose.errors import CapabilityError
 from interpose.logs import bound
@@ -24,7 +24,8 @@ class Program:
 
     ``layers``: outermost first. ``setup_order``: layer ids. ``values``: host-scope capabilities.
     ``may_read``: what each part declared. ``ending_deadline``: seconds for one closing or one
-    round of terminal hooks. ``segments``: the compiled event hooks, by the index of their
+    terminal hook. ``history_cut``: index of the outermost layer that the agent runs itself,
+    because it offers HISTORY. ``segments``: the compiled event hooks, by the index of their
     outermost layer; without any, the plain form is played. ``scrub`` takes known secrets out of a
     text.
     """
@@ -38,9 +39,16 @@ class Program:
     clock: Clock
     tasks: HostTasks
     ending_deadline: float
+    points: tuple[Point, ...] = (Point.RUN, Point.EVENTS)
+    history_cut: int | None = None
     segments: Mapping[int, Segment] = field(default_factory=dict)
     scrub: Callable[[str], str] = str
     strict: bool = False
+
+    @property
+    def stop(self) -> int:
+        """The index behind the innermost layer that stands around the agent."""
+        return len(self.layers) if self.history_cut is None else self.history_cut
 
     def layer(self, layer_id: str) -> ActiveLayer:
         """Return a layer by its id."""
@@ -68,3 +76,13 @@ class Program:
             if layer.has_stage:
                 return frames[layer.id]
         return None
+
+
+def history_cut(layers: Sequence[ActiveLayer], *, offered: bool) -> int | None:
+    """Return where the layers begin that an agent with HISTORY runs itself; None: nowhere."""
+    rewriters = [index for index, layer in enumerate(layers) if layer.declaration.rewrites_history]
+    if not offered or not rewriters:
+        return None
+    cut = rewriters[0]
+    wraps = any("around_run" in layer.facts.hooks for layer in layers[cut:])
+    return None if wraps else cut

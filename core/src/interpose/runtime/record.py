@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import traceback
 import weakref
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from types import AsyncGeneratorType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from uuid import uuid4
@@ -71,6 +71,7 @@ class RunRecord:
         self.deferred: list[Deferred] = []
         self.outbox: list[BaseEvent] = []
         self.setting_up: str | None = None
+        self.rewriting: Callable[[AsyncIterator[BaseEvent]], AsyncIterator[BaseEvent]] | None = None
         self.closed = asyncio.Event()
         self.driver: asyncio.Task[Any] | None = None
         self.stream: weakref.ref[AsyncGeneratorType[BaseEvent, None]] | None = None
@@ -209,6 +210,15 @@ class RunRecord:
             self.outbox.append(event)
         else:
             outer.receive(event)
+
+    def rewrite(self, events: AsyncIterator[BaseEvent], /) -> AsyncIterator[BaseEvent]:
+        """Return what the layers inside the history cut make of the agent's events."""
+        if self.rewriting is None:
+            raise UsageError(
+                f"agent {self.agent!r} called ctx.rewrite, but does not offer HISTORY",
+                hint="set points = (Point.RUN, Point.EVENTS, Point.HISTORY) on the agent",
+            )
+        return self.rewriting(events)
 
     def defer(
         self, layer: str, fn: Callable[..., Awaitable[None] | None], args: tuple[Any, ...], /
