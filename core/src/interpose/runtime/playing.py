@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import Literal
 
-from ag_ui.core import BaseEvent, EventType, RunErrorEvent, RunFinishedEvent
+from ag_ui.core import BaseEvent, EventType
 
 from interpose.agui import Transcript
 from interpose.errors import RunError
@@ -32,7 +32,7 @@ class Play:
         self.record = record
         self.fold = Transcript(record.input.messages, record.input.state)
         self.end: EndInfo | None = None
-        self.terminal: RunFinishedEvent | RunErrorEvent | None = None
+        self.terminal: BaseEvent | None = None
         self.closing = False
         self._outlet = Outlet(record)
         self._pipeline: Pipeline | None = None
@@ -47,9 +47,11 @@ class Play:
                 self._take(event)
                 yield event
             if self._source is not None:
+                waiting = self.record.outbox
+                push, take = self._outlet.push, self._take
                 async for inner in self._source:
-                    for event in self._leaving(inner):
-                        self._take(event)
+                    for event in self._with_emitted(inner) if waiting else push(inner):
+                        take(event)
                         yield event
                     if self._outlet.terminal is not None:
                         break
@@ -83,8 +85,8 @@ class Play:
             self._source = self._pipeline.outermost(await self._pipeline.begin())
         return [event for ended in boundary.events for event in self._outlet.push(ended)]
 
-    def _leaving(self, inner: BaseEvent) -> Iterator[BaseEvent]:
-        """Yield what is handed over for an event that left the outermost layer."""
+    def _with_emitted(self, inner: BaseEvent) -> Iterator[BaseEvent]:
+        """Yield what is handed over for an event, and for those that were emitted before it."""
         waiting = self.record.outbox
         if inner.type is EventType.RUN_STARTED:
             yield from self._outlet.push(inner)
@@ -96,7 +98,7 @@ class Play:
     def _take(self, event: BaseEvent) -> None:
         """Fold an event that is handed over now; a terminal fixes the outcome."""
         self.fold.apply(event)
-        if isinstance(event, RunFinishedEvent | RunErrorEvent) and self.end is None:
+        if event is self._outlet.terminal and self.end is None:
             self.terminal = event
             self.end = ending.of_event(self.record, event)
             self.record.ended = True
