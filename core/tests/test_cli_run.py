@@ -497,6 +497,30 @@ def test_an_interrupt_cancels_the_run_in_good_order(cli: CommandLine) -> None:
     assert (cli.folder / "ended.txt").read_text() == "AbortInfo"
 
 
+@pytest.mark.skipif(os.name == "nt", reason="sends a POSIX signal")
+def test_a_second_interrupt_ends_a_run_that_is_not_willing_to_stop(cli: CommandLine) -> None:
+    write_agent(
+        cli,
+        "unwilling",
+        STARTED,
+        "import asyncio",
+        "while True:",
+        "    try:",
+        "        await asyncio.sleep(60)",
+        "    except asyncio.CancelledError:",
+        '        print("no", flush=True)',
+    )
+    with start(cli, "run", "hello", "--json") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.readline() == "no\n"
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert err == "interrupted again: the run was not closed\n"
+
+
 @pytest.mark.skipif(os.name == "nt", reason="closed pipes are told otherwise")
 def test_a_reader_that_goes_away_ends_the_run_quietly(cli: CommandLine) -> None:
     cli.write(PATIENT.replace("sleep(60)", "sleep(0.5)"), "patient.py")

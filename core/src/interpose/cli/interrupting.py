@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from interpose.runtime.run import Run
+from interpose.cli.exits import INTERRUPTED
+from interpose.runtime.run import Run
 
 
 class Interrupted:
@@ -28,7 +28,8 @@ class Interrupted:
 def cancelled_by_interrupt(run: Run) -> Iterator[Interrupted]:
     """Let the first SIGINT inside the block cancel the run, so that its stream ends in order.
 
-    From then on, and after the block, SIGINT does what it did before: asyncio cancels the task.
+    The second one ends the program at once: an agent may not be willing to stop. After the block
+    SIGINT does what it did before.
     """
     interrupted = Interrupted()
     if threading.current_thread() is not threading.main_thread():
@@ -39,7 +40,7 @@ def cancelled_by_interrupt(run: Run) -> Iterator[Interrupted]:
 
     def handle(_signal: int, _frame: FrameType | None) -> None:
         interrupted.happened = True
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, _force)
         loop.call_soon_threadsafe(run.cancel, "interrupted")
 
     signal.signal(signal.SIGINT, handle)
@@ -47,3 +48,8 @@ def cancelled_by_interrupt(run: Run) -> Iterator[Interrupted]:
         yield interrupted
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def _force(_signal: int, _frame: FrameType | None) -> None:
+    os.write(2, b"interrupted again: the run was not closed\n")
+    os._exit(INTERRUPTED)
