@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from ag_ui.core import BaseEvent, EventType, RunAgentInput, RunErrorEvent
 
@@ -208,9 +208,9 @@ class Gate:
         self.inner_ended = event.type in TERMINALS
         if event.type is EventType.RUN_STARTED:
             return not self._started  # one visible run: the first attempt's has left already
-        if isinstance(event, RunErrorEvent):
+        if event.type is EventType.RUN_ERROR:
             self._pipeline.attempt_ended(self._index + 1, event)
-            self.raised = self._pipeline.record.failures.exception(event)
+            self.raised = self._pipeline.record.failures.exception(cast("RunErrorEvent", event))
             raise self.raised
         if event.type is EventType.RUN_FINISHED:
             self._pipeline.attempt_ended(self._index + 1, event)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, cast
 
-from ag_ui.core import BaseEvent, RunAgentInput, RunErrorEvent
+from ag_ui.core import BaseEvent, EventType, RunAgentInput, RunErrorEvent
 
 from interpose.agui import KNOWN_EVENTS, Expander
 from interpose.authoring import Point
@@ -92,8 +92,10 @@ class Pipeline(Attempts):
                 stream = hook_stream(self.record, self._frame(index), stream)
         try:
             async for event in stream:
-                if isinstance(event, RunErrorEvent) and self.record.failures.original(event):
-                    raise self.record.failures.exception(event)
+                if event.type is EventType.RUN_ERROR:
+                    failed = cast("RunErrorEvent", event)
+                    if self.record.failures.original(failed) is not None:
+                        raise self.record.failures.exception(failed)
                 yield event
         finally:
             await self._close(stream)
