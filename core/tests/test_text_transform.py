@@ -269,6 +269,34 @@ def test_raw_events_are_dropped_unless_kept() -> None:
     assert sent(Keep(), raw) == [raw]
 
 
+def test_an_event_of_an_own_class_is_treated_as_what_it_derives_from() -> None:
+    """Also after events of all its bases: what was found for one is not taken for another."""
+
+    class Stamped(BaseEvent):
+        stamp: str = "now"
+
+    class StampedContent(Stamped, TextMessageContentEvent):
+        pass
+
+    class StampedRaw(Stamped, RawEvent):
+        pass
+
+    content, raw = EventType.TEXT_MESSAGE_CONTENT, EventType.RAW
+    plain = Stamped(type=EventType.STEP_STARTED)
+    out = sent(
+        Hide(),
+        plain,
+        start(),
+        StampedContent(type=content, message_id="m", delta="SEC"),
+        StampedRaw(type=raw, event={"text": "SECRET"}),
+        StampedContent(type=content, message_id="m", delta="RET!"),
+        end(),
+    )
+    assert out[0] is plain
+    assert text_of(out) == "***!"
+    assert not [event for event in out if isinstance(event, RawEvent)]
+
+
 def test_a_chunk_event_is_refused_because_it_has_no_lane() -> None:
     with pytest.raises(MiddlewareError, match="TextMessageChunkEvent"):
         sent(Hide(), TextMessageChunkEvent(message_id="m", delta="SECRET"))

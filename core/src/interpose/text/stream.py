@@ -62,6 +62,9 @@ from interpose.text.lanes import Holding, Incremental, TextLane, Work, whole
 Key: TypeAlias = tuple[Kind, str, str | None]
 """Kind, id, subagent."""
 
+Handler: TypeAlias = Callable[[Any], Work[Result]]
+"""Says what an event leaves as."""
+
 _START: Final[Mapping[type[BaseEvent], Kind]] = {
     TextMessageStartEvent: "text",
     ReasoningMessageStartEvent: "reasoning",
@@ -136,24 +139,16 @@ class TextStream:
         self._keep_raw = keep_raw
         self._open: dict[Key, _Open] = {}
         self._handlers = self._choose()
+        self._found: dict[type[BaseEvent], Handler | None] = {}
 
     def event(self, event: BaseEvent) -> Work[Result]:
         """Return what ``event`` leaves as.
 
         Raises :class:`MiddlewareError` for a chunk event, whose lane nobody could know.
         """
-        if isinstance(event, _CHUNKS):
-            raise MiddlewareError(
-                f"a text transform got {type(event).__name__}, which is expanded before layers",
-                hint="expand the agent's chunks; the host does",
-            )
-        if isinstance(event, RawEvent) and not self._keep_raw:
-            return DROP
+        handler = self._handler(event.__class__)
         if event.raw_event is not None:  # it may hold the text as the provider sent it
             event = event.model_copy(update={"raw_event": None})
-        handler = self._handlers.get(type(event)) or next(
-            (self._handlers[base] for base in type(event).__mro__ if base in self._handlers), None
-        )
         return event if handler is None else (yield from handler(event))
 
     def run_input(self, run_input: RunAgentInput) -> Work[RunAgentInput]:
@@ -170,9 +165,17 @@ class TextStream:
         """Forget what is held: a scan failed, so nobody knows what may leave."""
         self._open.clear()
 
-    def _choose(self) -> dict[type[BaseEvent], Callable[[Any], Work[Result]]]:
+    def _handler(self, cls: type[BaseEvent]) -> Handler | None:
+        """Return the handler of a class or of what it derives from; found once per class."""
+        if cls not in self._found:
+            chosen = (self._handlers[base] for base in cls.__mro__ if base in self._handlers)
+            self._found[cls] = next(chosen, None)
+        return self._found[cls]
+
+    def _choose(self) -> dict[type[BaseEvent], Handler]:
         """Return a handler for each class of events that something has to happen to."""
-        chosen: dict[type[BaseEvent], Callable[[Any], Work[Result]]] = {
+        chosen: dict[type[BaseEvent], Handler] = {
+            **dict.fromkeys(_CHUNKS, _refuse_chunk),
             RunFinishedEvent: self._run_finished,
             RunErrorEvent: self._error,
             SubagentFinishedEvent: self._subagent_finished,
@@ -186,7 +189,9 @@ class TextStream:
             for event, kind in events.items():
                 if _COVER[kind] in self._covers:
                     chosen[event] = handler
-        by_cover: dict[Covers, dict[type[BaseEvent], Callable[[Any], Work[Result]]]] = {
+        if not self._keep_raw:
+            chosen[RawEvent] = _drop
+        by_cover: dict[Covers, dict[type[BaseEvent], Handler]] = {
             Covers.TEXT: {SubagentStartedEvent: self._subagent_started},
             Covers.TOOL_RESULTS: {ToolCallResultEvent: self._tool_result},
             Covers.MESSAGES: {MessagesSnapshotEvent: self._messages},
@@ -361,6 +366,19 @@ class TextStream:
         if Covers.ERROR in self._covers:
             event = with_fields(event, message=(yield from whole(self._holding, event.message)))
         return [*left, event] if left else event
+
+
+def _drop(_event: RawEvent) -> Work[Result]:
+    yield from ()
+    return DROP
+
+
+def _refuse_chunk(event: BaseEvent) -> Work[Result]:
+    yield from ()
+    raise MiddlewareError(
+        f"a text transform got {type(event).__name__}, which is expanded before layers",
+        hint="expand the agent's chunks; the host does",
+    )
 
 
 def _known(event: BaseEvent, known: Mapping[type[BaseEvent], Any]) -> type[BaseEvent]:
