@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from interpose.agents.rebind import rebind
 from interpose.agents.script import built_in_script
-from interpose.agui import read_capture, strip, typed
+from interpose.agui import Compatibility, Stripper, read_capture, typed
 from interpose.authoring import Agent, AgentFactory, Settings
 from interpose.context import AgentContext, LifespanContext
 from interpose.errors import InvalidStream, ReplayError
@@ -94,14 +94,13 @@ def read_recording(path: Path, name: str) -> tuple[Sequence[BaseEvent], Sequence
 
 
 def _script(raws: Sequence[dict[str, Any]]) -> tuple[Sequence[BaseEvent], Sequence[str]]:
+    stripper = Stripper(Compatibility())
     events: list[BaseEvent] = []
-    warnings: list[str] = []
     for number, raw in enumerate(raws):
         try:
-            event, found = strip(raw)
+            event = stripper.admit(raw)
         except InvalidStream as error:
             raise ReplayError(error.message, where=f"events[{number}]") from None
-        warnings += found
         if event is not None:
             events.append(event)
-    return events, warnings
+    return events, stripper.warnings

@@ -1,9 +1,9 @@
 """The rules of an AG-UI stream, as a small pure library: no host, no input or output.
 
-Live streams and recordings take the same way: strip unknown content, expand chunks, verify,
-apply to a transcript, encode::
+Live streams and recordings take the same way: read older versions, strip unknown content, expand
+chunks, verify, apply to a transcript, encode::
 
-    stripper, expander, verifier = Stripper(), Expander(), Verifier()
+    stripper, expander, verifier = Stripper(Compatibility()), Expander(), Verifier()
     transcript = Transcript(run_input.messages, run_input.state)
     for raw in decoded:
         event = stripper.admit(raw)
@@ -18,6 +18,7 @@ apply to a transcript, encode::
 from interpose.agui.audit import violations
 from interpose.agui.capture import RecordedEvent, TypedEvents, read_capture, typed
 from interpose.agui.catalogue import EVENT_CLASSES, KNOWN_EVENTS
+from interpose.agui.compat import Compatibility
 from interpose.agui.encoding import encode, to_json
 from interpose.agui.expansion import CHUNKS, Expander
 from interpose.agui.stripping import CheckedInput, Stripped, Stripper, check_input, strip
@@ -29,6 +30,7 @@ __all__ = [
     "EVENT_CLASSES",
     "KNOWN_EVENTS",
     "CheckedInput",
+    "Compatibility",
     "Expander",
     "RecordedEvent",
     "Stripped",

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 from ag_ui.core import BaseEvent
 
+from interpose.agui.compat import Compatibility
 from interpose.agui.stripping import Stripper
 from interpose.errors import InvalidStream, ReplayError
 
@@ -61,9 +62,11 @@ def read_capture(text: str, name: str) -> list[RecordedEvent]:
 def typed(recorded: Iterable[RecordedEvent], name: str) -> TypedEvents:
     """Turn recorded events into models, without what AG-UI does not describe.
 
+    A recording of an older version is read as 1.0 writes it (see :class:`Compatibility`).
+
     Raises ReplayError with ``where`` = ``name:line`` when an event is malformed.
     """
-    stripper = Stripper()
+    stripper = Stripper(Compatibility())
     events: list[BaseEvent] = []
     warnings: list[str] = []
     for item in recorded:

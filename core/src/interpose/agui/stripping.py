@@ -8,13 +8,14 @@ Rules: AG-UI 1.1, processing, "Enforcement". Never is a malformed value repaired
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from ag_ui.core import BaseEvent, EventType, RunAgentInput
 from pydantic import BaseModel, ValidationError
 
 from interpose.agui.catalogue import EVENT_CLASSES, KNOWN_EVENTS
+from interpose.agui.compat import Compatibility
 from interpose.agui.malformed import faults
 from interpose.agui.shapes import DROP, Report, join, record_of
 from interpose.errors import InputError, InvalidStream
@@ -68,8 +69,9 @@ def strip(raw: Mapping[str, Any]) -> Stripped:
 def check_input(data: Mapping[str, Any] | RunAgentInput) -> CheckedInput:
     """Validate the input of a run, removing what AG-UI does not describe.
 
-    A ``RunAgentInput`` is taken as it is. Raises InputError listing every field that is wrong,
-    by path and without values.
+    What older clients write is read as 1.0 writes it (see :class:`Compatibility`). Nothing given
+    is changed in place, and a ``RunAgentInput`` is taken as it is. Raises InputError listing
+    every field that is wrong, by path and without values.
     """
     if data.__class__ is RunAgentInput and not data.__pydantic_extra__:
         return CheckedInput(data, ())
@@ -80,8 +82,9 @@ def check_input(data: Mapping[str, Any] | RunAgentInput) -> CheckedInput:
             f"The input of a run must be a JSON object, not {type(data).__name__}.",
             hint="Pass a RunAgentInput: threadId, runId and messages are required.",
         )
+    compatibility = Compatibility()
     report = Report()
-    value = record_of(RunAgentInput).strip(data, "", report)
+    value = record_of(RunAgentInput).strip(compatibility.convert_input(data), "", report)
     try:
         checked = RunAgentInput.model_validate(value, strict=True)
     except ValidationError as error:
@@ -90,7 +93,8 @@ def check_input(data: Mapping[str, Any] | RunAgentInput) -> CheckedInput:
             f"The input of a run is malformed.\n{wrong}",
             hint="threadId, runId and messages are required; see RunAgentInput of AG-UI.",
         ) from None
-    return CheckedInput(checked, _warnings("the input", report))
+    older = tuple(f"the input: {warning}" for warning in compatibility.warnings)
+    return CheckedInput(checked, (*older, *_warnings("the input", report)))
 
 
 class Stripper:
@@ -101,13 +105,16 @@ class Stripper:
 
     A typed event of a known class without top-level extras passes as the same object; what its
     nested objects carry beyond the protocol is not looked for, they came through a validator.
+
+    ``compatibility``: converts raw events of older versions first; its warnings are collected here.
     """
 
-    __slots__ = ("_seen", "warnings")
+    __slots__ = ("_compatibility", "_seen", "warnings")
 
-    def __init__(self) -> None:
+    def __init__(self, compatibility: Compatibility | None = None) -> None:
         self.warnings: list[str] = []
         self._seen: set[str] = set()
+        self._compatibility = compatibility
 
     def admit(self, event: BaseEvent | Mapping[str, Any]) -> BaseEvent | None:
         """Return the event to pass on, or None if it is unknown.
@@ -122,12 +129,21 @@ class Stripper:
             raise InvalidStream(
                 f"A stream holds events, not {type(event).__name__}.", rule="malformed-value"
             )
+        older = self._compatibility
+        if older is not None:
+            event = older.convert(event)
+            if older.warnings:
+                self._collect(older.warnings)
+                older.warnings.clear()
         stripped, warnings = strip(event)
+        self._collect(warnings)
+        return stripped
+
+    def _collect(self, warnings: Iterable[str]) -> None:
         for warning in warnings:
             if warning not in self._seen and len(self._seen) < _MOST_WARNINGS:
                 self._seen.add(warning)
                 self.warnings.append(warning)
-        return stripped
 
 
 def _shallow(model: BaseModel) -> dict[str, Any]:

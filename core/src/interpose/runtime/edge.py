@@ -7,7 +7,7 @@ from typing import Final
 
 from ag_ui.core import BaseEvent, EventType, RunAgentInput
 
-from interpose.agui import CHUNKS, Expander, Stripper
+from interpose.agui import CHUNKS, Compatibility, Expander, Stripper
 from interpose.context import AgentContext
 from interpose.errors import InvalidStream, TruncatedStream
 from interpose.runtime.boundary import Boundary
@@ -21,9 +21,12 @@ TERMINALS: Final = frozenset({EventType.RUN_FINISHED, EventType.RUN_ERROR})
 
 
 async def play_agent(record: RunRecord, run_input: RunAgentInput, *, expand: bool) -> Events:
-    """Play the agent: unknown content stripped, chunks expanded, failures as events."""
+    """Play the agent: older forms read, unknown content stripped, chunks expanded.
+
+    What it raises becomes events.
+    """
     expander = Expander() if expand else None
-    stripper = Stripper()
+    stripper = Stripper(Compatibility())
     iterator: AsyncIterator[BaseEvent] | None = None
     boundary = Boundary(record, AGENT_FAILED)
     try:
@@ -86,5 +89,7 @@ def _refuse_half_characters(event: BaseEvent) -> None:
 
 def _warn(record: RunRecord, stripper: Stripper) -> None:
     for warning in stripper.warnings:
-        record.log(record.agent).warning("{}", warning)
+        if warning not in record.warned:  # an earlier attempt's agent may have said the same
+            record.warned.add(warning)
+            record.log(record.agent).warning("{}", warning)
     stripper.warnings.clear()

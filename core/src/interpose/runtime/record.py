@@ -70,6 +70,7 @@ class RunRecord:
         self.frames: dict[str, Frame] = {}
         self.deferred: list[Deferred] = []
         self.outbox: list[BaseEvent] = []
+        self.warned: set[str] = set()
         self.setting_up: str | None = None
         self.rewriting: Callable[[AsyncIterator[BaseEvent]], AsyncIterator[BaseEvent]] | None = None
         self.closed = asyncio.Event()
