@@ -443,11 +443,15 @@ def test_state_activity_and_custom_values_are_covered_and_keys_stay() -> None:
 
 
 def test_results_interrupts_errors_and_subagents_are_covered() -> None:
-    interrupt = Interrupt(id="i", reason="approval", message="send SECRET?")
+    told = {"graph": {"raw": {"SECRET": "send SECRET?"}, "step": 3}}
+    interrupt = Interrupt(id="i", reason="approval", message="send SECRET?", metadata=told)
     outcome = RunFinishedInterruptOutcome(interrupts=[interrupt])
     out = only(finished(result={"r": "SECRET"}, outcome=outcome))
     assert out.result == {"r": "***"}
-    assert out.outcome.interrupts[0].message == "send ***?"
+    [shown] = out.outcome.interrupts
+    assert shown.message == "send ***?"
+    assert shown.metadata == {"graph": {"raw": {"SECRET": "send ***?"}, "step": 3}}
+    assert told == interrupt.metadata  # nothing is changed in place
     assert only(RunErrorEvent(message="no SECRET")).message == "no ***"
     assert only(SubagentErrorEvent(subagent_run_id="s", message="SECRET")).message == "***"
     assert only(SubagentFinishedEvent(subagent_run_id="s", result="SECRET")).result == "***"

@@ -99,10 +99,16 @@ def _context(holding: Holding, entry: Context) -> Work[Context]:
 
 
 def interrupt_texts(holding: Holding, interrupt: Interrupt) -> Work[Interrupt]:
-    """Transform what an interrupt tells people."""
-    if interrupt.message is None:
-        return interrupt
-    return with_fields(interrupt, message=(yield from whole(holding, interrupt.message)))
+    """Transform what an interrupt tells people.
+
+    Its metadata, too: an adapter puts there whatever the graph was interrupted with.
+    """
+    fields: dict[str, Any] = {}
+    if interrupt.message is not None:
+        fields["message"] = yield from whole(holding, interrupt.message)
+    if interrupt.metadata is not None:
+        fields["metadata"] = yield from json_value(holding, interrupt.metadata)
+    return with_fields(interrupt, **fields)
 
 
 def unless_same(new: list[Any], old: list[Any]) -> list[Any]:

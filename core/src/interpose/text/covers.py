@@ -8,9 +8,9 @@ import enum
 class Covers(enum.Flag):
     """Which texts a :class:`TextTransform` covers.
 
-    Left alone under every cover: ids, names of tools, steps, authors and activities, metadata,
-    encrypted values, media, the keys of JSON values (of a tool call's arguments the keys are
-    covered), tools, ``forwardedProps`` and ``resume`` of the input.
+    Left alone under every cover: ids, names of tools, steps, authors and activities, metadata
+    (but that of interrupts), encrypted values, media, the keys of JSON values (of a tool call's
+    arguments the keys are covered), tools, ``forwardedProps`` and ``resume`` of the input.
     """
 
     TEXT = enum.auto()
@@ -32,7 +32,7 @@ class Covers(enum.Flag):
     INPUT = enum.auto()
     """Messages and context of the input, and of its copy in RUN_STARTED."""
     RESULT = enum.auto()
-    """The result of RUN_FINISHED and SUBAGENT_FINISHED, and the messages of interrupts."""
+    """The result of RUN_FINISHED and SUBAGENT_FINISHED, and message and metadata of interrupts."""
     ERROR = enum.auto()
     """The message of RUN_ERROR and SUBAGENT_ERROR."""
     ALL = (
