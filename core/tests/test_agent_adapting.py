@@ -322,9 +322,11 @@ def test_a_framework_is_recognised_although_its_agent_has_a_run() -> None:
         'Install "pydantic-ai-slim[ag-ui]" and wrap it:\n'
         "from pydantic_ai.ui.ag_ui import AGUIAdapter\n"
         "\n"
-        "async def ag_ui_chat(run_input):\n"
-        "    async for event in AGUIAdapter(agent=chat, run_input=run_input).run_stream():\n"
-        "        yield event\n"
+        "class AgUi:\n"
+        "    def run(self, run_input):\n"
+        "        return AGUIAdapter(agent=chat, run_input=run_input).run_stream()\n"
+        "\n"
+        "ag_ui_chat = AgUi()\n"
         'Then use = "app:ag_ui_chat".'
     )
 

@@ -172,7 +172,8 @@ def test_an_agent_object_of_a_framework(cli: CommandLine) -> None:
         "error[framework-agent]: framework_graphs:graph is a CompiledStateGraph of LangGraph, "
         "which does not speak AG-UI by itself.\n"
         "  at interpose.toml:2\n"
-        "  fix: Install ag-ui-langgraph and wrap the graph, one wrapper for each run:\n"
+        '  fix: Install "ag-ui-langgraph[fastapi]" and wrap the graph, compiled with a checkpointer, '
+        "with one wrapper for each run:\n"
         "       from ag_ui_langgraph import LangGraphAgent\n"
     )
     assert said.endswith('       Then use = "framework_graphs:ag_ui_graph".')

@@ -54,12 +54,34 @@ def recognise(value: object) -> Framework | None:
     return next((framework for framework in FRAMEWORKS if framework.made(value)), None)
 
 
+# The host is given the adapters' own streams, for it closes what it is given; a generator around
+# them would leave them to the garbage collector when the consumer goes away.
+_PYDANTIC_AI = """\
+from pydantic_ai.ui.ag_ui import AGUIAdapter
+
+class AgUi:
+    def run(self, run_input):
+        return AGUIAdapter(agent={agent}, run_input=run_input).run_stream()
+
+{new} = AgUi()"""
+
 _LANGGRAPH = """\
 from ag_ui_langgraph import LangGraphAgent
 
-async def {new}(run_input):
-    async for event in LangGraphAgent(name="chat", graph={agent}).run(run_input):
-        yield event"""
+class AgUi:
+    def run(self, run_input):
+        return LangGraphAgent(
+            name="chat", graph={agent}, emit_raw_events=False, emit_interrupt_outcome=True
+        ).run(run_input)
+
+{new} = AgUi()"""
+
+_STATE_GRAPH = """\
+from langgraph.checkpoint.memory import InMemorySaver
+
+compiled = {agent}.compile(checkpointer=InMemorySaver())
+
+""" + _LANGGRAPH.replace("{agent}", "compiled")
 
 _OPENAI = """\
 from ag_ui.core import RunFinishedEvent, RunStartedEvent, TextMessageChunkEvent
@@ -74,47 +96,48 @@ async def {new}(run_input):
             yield TextMessageChunkEvent(message_id=event.data.item_id, delta=event.data.delta)
     yield RunFinishedEvent(**ids)"""
 
+_LANGCHAIN = (
+    "AgentExecutor has no AG-UI adapter. Build the agent with langchain.agents.create_agent and a "
+    'checkpointer, which gives a LangGraph graph, install "ag-ui-langgraph[fastapi]" and wrap the '
+    "graph, with one wrapper for each run:"
+)
+
 FRAMEWORKS: Final = (
     Framework(
         "Pydantic AI",
         "pydantic_ai",
         frozenset({"AbstractAgent", "Agent", "WrapperAgent"}),
         'Install "pydantic-ai-slim[ag-ui]" and wrap it:',
-        """\
-from pydantic_ai.ui.ag_ui import AGUIAdapter
-
-async def {new}(run_input):
-    async for event in AGUIAdapter(agent={agent}, run_input=run_input).run_stream():
-        yield event""",
+        _PYDANTIC_AI,
     ),
     Framework(
         "LangGraph",
         "langgraph",
         frozenset({"Pregel", "PregelProtocol", "CompiledStateGraph", "CompiledGraph"}),
-        "Install ag-ui-langgraph and wrap the graph, one wrapper for each run:",
+        'Install "ag-ui-langgraph[fastapi]" and wrap the graph, compiled with a checkpointer, with '
+        "one wrapper for each run:",
         _LANGGRAPH,
     ),
     Framework(
         "LangGraph",
         "langgraph",
         frozenset({"StateGraph"}),
-        "Install ag-ui-langgraph, compile the graph, and wrap it, one wrapper for each run:",
-        _LANGGRAPH.replace("{agent}", "{agent}.compile()"),
+        'Install "ag-ui-langgraph[fastapi]", compile the graph with a checkpointer, and wrap it, '
+        "with one wrapper for each run:",
+        _STATE_GRAPH,
     ),
     Framework(
         "LangChain",
         "langchain",
         frozenset({"AgentExecutor"}),
-        "AgentExecutor has no AG-UI adapter. Build the agent with langchain.agents.create_agent, "
-        "which gives a LangGraph graph, install ag-ui-langgraph and wrap the graph:",
+        _LANGCHAIN,
         _LANGGRAPH.replace("{agent}", "graph"),
     ),
     Framework(
         "LangChain",
         "langchain_classic",
         frozenset({"AgentExecutor"}),
-        "AgentExecutor has no AG-UI adapter. Build the agent with langchain.agents.create_agent, "
-        "which gives a LangGraph graph, install ag-ui-langgraph and wrap the graph:",
+        _LANGCHAIN,
         _LANGGRAPH.replace("{agent}", "graph"),
     ),
     Framework(
