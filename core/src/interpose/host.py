@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from ag_ui.core import RunAgentInput
+from ag_ui.core import Interrupt, RunAgentInput
 
 from interpose.authoring import Agent, Layer, Middleware
 from interpose.capability import Capability
@@ -17,7 +17,7 @@ from interpose.live import Live, wrapped_candidate
 from interpose.logs import bound, quiet
 from interpose.plan import Plan
 from interpose.runtime.clock import SystemClock
-from interpose.runtime.inputs import Asked, to_input
+from interpose.runtime.inputs import Asked, settling, to_input
 from interpose.runtime.program import Program
 from interpose.runtime.record import RunRecord
 from interpose.runtime.run import Run
@@ -202,6 +202,7 @@ class Host:
         attributes: Mapping[str, Any] | None = None,
         metadata: Mapping[str, Any] | None = None,
         trace: Trace | None = None,
+        pending: Sequence[Interrupt] | None = None,
     ) -> Run:
         """Return a run of ``agent``; it begins when it is iterated or awaited.
 
@@ -210,9 +211,13 @@ class Host:
         * ``provide``: values of the run-scope capabilities that ``Host(provides=...)`` promised.
         * ``attributes``, ``metadata``: see :class:`RunContext`.
         * ``trace``: records what each layer does.
+        * ``pending``: the interrupts that the thread's last run ended with. Then ``resume`` of the
+          input must settle each of them (one that has expired can only be cancelled); entries for
+          others are ignored with a warning.
 
         Raises :class:`UsageError` (host not entered, no such agent), :class:`InputError` (malformed
-        input), :class:`CapabilityError` (a promised capability is missing, or one is not promised).
+        input, unsettled interrupts), :class:`CapabilityError` (a promised capability is missing, or
+        one is not promised).
         """
         self.plan(agent)
         return self._run(
@@ -223,6 +228,7 @@ class Host:
             attributes=attributes or {},
             metadata=metadata or {},
             trace=trace,
+            pending=pending,
         )
 
     def wrap(
@@ -270,8 +276,12 @@ class Host:
         attributes: Mapping[str, Any],
         metadata: Mapping[str, Any],
         trace: Trace | None = None,
+        pending: Sequence[Interrupt] | None = None,
     ) -> Run:
         run_input, warnings = to_input(asked, thread_id)
+        if pending is not None:
+            run_input, unknown = settling(run_input, pending, self._clock.time())
+            warnings = (*warnings, *unknown)
         self._check_provided(provide)
         record = RunRecord(
             program,

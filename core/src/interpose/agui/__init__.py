@@ -21,6 +21,7 @@ from interpose.agui.catalogue import EVENT_CLASSES, KNOWN_EVENTS
 from interpose.agui.compat import Compatibility
 from interpose.agui.encoding import encode, to_json
 from interpose.agui.expansion import CHUNKS, Expander
+from interpose.agui.resuming import CheckedResume, check_resume, is_expired, resume_entries
 from interpose.agui.stripping import CheckedInput, Stripped, Stripper, check_input, strip
 from interpose.agui.transcript import Transcript
 from interpose.agui.verify import Verifier
@@ -30,6 +31,7 @@ __all__ = [
     "EVENT_CLASSES",
     "KNOWN_EVENTS",
     "CheckedInput",
+    "CheckedResume",
     "Compatibility",
     "Expander",
     "RecordedEvent",
@@ -39,8 +41,11 @@ __all__ = [
     "TypedEvents",
     "Verifier",
     "check_input",
+    "check_resume",
     "encode",
+    "is_expired",
     "read_capture",
+    "resume_entries",
     "strip",
     "to_json",
     "typed",

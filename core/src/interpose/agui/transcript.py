@@ -19,6 +19,7 @@ from ag_ui.core import (
     AssistantMessage,
     BaseEvent,
     DeveloperMessage,
+    Interrupt,
     Message,
     MessagesSnapshotEvent,
     ReasoningEncryptedValueEvent,
@@ -26,6 +27,9 @@ from ag_ui.core import (
     ReasoningMessageContentEvent,
     ReasoningMessageEndEvent,
     ReasoningMessageStartEvent,
+    RunFinishedEvent,
+    RunFinishedInterruptOutcome,
+    RunFinishedSuccessOutcome,
     RunStartedEvent,
     StateDeltaEvent,
     StateSnapshotEvent,
@@ -68,15 +72,34 @@ class Transcript:
 
     ``warnings``: what could not be applied, such as a patch whose path does not exist. Such an
     event changes nothing and the run goes on.
+
+    After RUN_FINISHED, until the next one: ``pending_interrupts`` are the interrupts that it ended
+    with, and ``pending_tool_call_ids`` the calls that a success leaves to the consumer: those the
+    producer lists, else those of the run that have no result.
     """
 
-    __slots__ = ("_built", "_by_id", "_calls", "_drafts", "_stale", "_view", "state", "warnings")
+    __slots__ = (
+        "_built",
+        "_by_id",
+        "_calls",
+        "_drafts",
+        "_stale",
+        "_unanswered",
+        "_view",
+        "pending_interrupts",
+        "pending_tool_call_ids",
+        "state",
+        "warnings",
+    )
 
     _view: tuple[Message, ...] | None
 
     def __init__(self, messages: Iterable[Message] = (), state: Any = None) -> None:
         self.state: Any = {} if state is None else state
         self.warnings: list[str] = []
+        self.pending_interrupts: tuple[Interrupt, ...] = ()
+        self.pending_tool_call_ids: tuple[str, ...] = ()
+        self._unanswered: dict[str, None] = {}
         self._rebuild(MessageDraft(message, seeded=True) for message in messages)
 
     @property
@@ -164,6 +187,7 @@ class Transcript:
     # -- tool calls ------------------------------------------------------------------------------
 
     def _call_start(self, event: ToolCallStartEvent) -> None:
+        self._unanswered[event.tool_call_id] = None
         call = self._calls.get(event.tool_call_id)
         if call is None:
             draft = self._carrier(event)
@@ -210,6 +234,7 @@ class Transcript:
         self._merge_call(call, event)
 
     def _call_result(self, event: ToolCallResultEvent) -> None:
+        self._unanswered.pop(event.tool_call_id, None)
         draft = MessageDraft(
             ToolMessage(
                 id=event.message_id,
@@ -240,9 +265,21 @@ class Transcript:
             self.state = patched
 
     def _run_started(self, event: RunStartedEvent) -> None:
+        self._unanswered.clear()
         for message in event.input.messages if event.input else ():
             if message.id not in self._by_id:
                 self._insert(len(self._drafts), MessageDraft(message, seeded=True))
+
+    def _run_finished(self, event: RunFinishedEvent) -> None:
+        outcome = event.outcome
+        self.pending_interrupts = ()
+        self.pending_tool_call_ids = ()
+        if isinstance(outcome, RunFinishedInterruptOutcome):
+            self.pending_interrupts = tuple(outcome.interrupts)
+        elif outcome is None:
+            self.pending_tool_call_ids = tuple(self._unanswered)
+        elif isinstance(outcome, RunFinishedSuccessOutcome):
+            self.pending_tool_call_ids = tuple(outcome.pending_tool_call_ids or self._unanswered)
 
     def _messages_snapshot(self, event: MessagesSnapshotEvent) -> None:
         self._rebuild(reconcile(self._drafts, event))
@@ -375,6 +412,7 @@ _APPLY: Final[Mapping[type[BaseEvent], Callable[[Transcript, Any], None]]] = {
     ReasoningMessageContentEvent: Transcript._content,
     ReasoningMessageEndEvent: Transcript._end,
     ReasoningMessageStartEvent: Transcript._reasoning_start,
+    RunFinishedEvent: Transcript._run_finished,
     RunStartedEvent: Transcript._run_started,
     StateDeltaEvent: Transcript._state_delta,
     StateSnapshotEvent: Transcript._state_snapshot,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 from uuid import uuid4
 
-from ag_ui.core import Message, RunAgentInput, UserMessage
+from ag_ui.core import Interrupt, Message, RunAgentInput, UserMessage
 from pydantic import BaseModel
 
-from interpose.agui import check_input
+from interpose.agui import check_input, check_resume
 from interpose.errors import InputError, UsageError
 
 Asked: TypeAlias = "str | Sequence[Message] | RunAgentInput | Mapping[str, Any]"
@@ -41,6 +41,20 @@ def to_input(asked: Asked, thread_id: str | None) -> tuple[RunAgentInput, tuple[
         RunAgentInput(thread_id=thread_id or str(uuid4()), run_id=str(uuid4()), messages=messages),
         (),
     )
+
+
+def settling(
+    run_input: RunAgentInput, pending: Iterable[Interrupt], now: float
+) -> tuple[RunAgentInput, tuple[str, ...]]:
+    """Return the input without answers to what is not pending, and a warning for each of those.
+
+    Raises :class:`InputError` unless it settles every pending interrupt. ``now``: seconds since
+    the epoch.
+    """
+    entries, warnings = check_resume(pending, run_input.resume, now)
+    if not warnings:
+        return run_input, ()
+    return run_input.model_copy(update={"resume": list(entries) or None}), warnings
 
 
 def _are_messages(asked: Any) -> bool:
