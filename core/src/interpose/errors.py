@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ag_ui.core import TokenUsage
 
 Severity = Literal["error", "warning", "note"]
+_HTTP_ERRORS = range(400, 600)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +116,8 @@ class Reject(RunError):
         given: tuple[object, ...] = (code, message)
         if not all(isinstance(text, str) for text in given):
             raise TypeError("Reject takes a code and a message, both strings, then the HTTP status")
+        if status not in _HTTP_ERRORS:
+            raise ValueError("Reject takes an HTTP status from 400 to 599: a refusal is no success")
         super().__init__(message)
         self.code = code
         self.status = status
@@ -172,6 +175,12 @@ class DeadlineExceeded(RunError):
     """A layer, a lifespan or the ending of a run took longer than it may. Unit: seconds."""
 
     code = "deadline-exceeded"
+
+
+class RunDeadlineExceeded(DeadlineExceeded):
+    """A whole run took longer than it may, or was silent for too long: ``[server]`` says so."""
+
+    safe = True
 
 
 class Transient(RunError):

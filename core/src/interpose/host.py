@@ -28,6 +28,7 @@ from interpose.services import Clock
 from interpose.startup.adapting import adapt_agent
 from interpose.startup.built_in import built_in_parts
 from interpose.startup.files import find_files
+from interpose.startup.hostmodel import ServerTable
 from interpose.startup.lifecycle import call_started, call_stopped
 from interpose.startup.prepared import Given, Prepared
 from interpose.startup.preparing import prepare, replan
@@ -151,6 +152,11 @@ class Host:
                 hint=f"its agents are {', '.join(sorted(plans)) or 'none'}",
             )
         return plans[agent]
+
+    @property
+    def entered(self) -> bool:
+        """Whether runs can begin: between ``async with host:`` and the end of the block."""
+        return self._live is not None
 
     # Life ------------------------------------------------------------------------------------
     async def __aenter__(self) -> Self:
@@ -321,6 +327,11 @@ class Host:
     def __repr__(self) -> str:
         state = "entered" if self._live is not None else "resolved"
         return f"<Host {state}: {', '.join(self._prepared.plans)}>"
+
+
+def server_table(host: Host) -> ServerTable:
+    """Return what the configuration says about serving the host."""
+    return host._prepared.config.server  # noqa: SLF001 - the same module
 
 
 def host_of(given: Given, prepared: Prepared) -> Host:

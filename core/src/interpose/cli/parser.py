@@ -119,6 +119,18 @@ def _run(parser: argparse.ArgumentParser) -> None:
     _json(parser, "one AG-UI event a line,")
 
 
+def _serve(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--host", metavar="ADDRESS", help="the address to listen on (default: 127.0.0.1)"
+    )
+    parser.add_argument(
+        "--port", metavar="PORT", help="the port to listen on (default: 8000; 0: a free one)"
+    )
+    parser.add_argument(
+        "--expose-plan", action="store_true", help="show the plan as JSON at GET /plan"
+    )
+
+
 def _plan(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "agent",
@@ -155,6 +167,14 @@ COMMANDS: Final = {
         "Run an agent through its layers. What the assistant says goes to standard output,\n"
         "logs and failures go to standard error. Ctrl-C cancels the run in good order.",
         _run,
+    ),
+    "serve": Command(
+        "serve",
+        "serve the agents over HTTP",
+        "Serve the agents as AG-UI endpoints: POST / and POST /agents/<id> take an input as JSON\n"
+        "and answer with server-sent events. On loopback only, unless --host or [server] says\n"
+        "otherwise. SIGTERM and Ctrl-C let open runs end, then stop; Ctrl-C again does not wait.",
+        _serve,
     ),
     "plugins": Command(
         "plugins",

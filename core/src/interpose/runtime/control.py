@@ -22,6 +22,8 @@ from ag_ui.core import (
     TextMessageStartEvent,
 )
 
+from interpose.errors import RunError
+
 
 @dataclass(frozen=True, slots=True)
 class Finish:
@@ -44,17 +46,24 @@ class Stop:
     """End with the cancelled outcome."""
 
     reason: str
-    cause: Literal["abort", "cancelled"]
+    cause: Literal["abort", "cancelled", "consumer-gone"]
 
 
-Verdict: TypeAlias = Finish | Pause | Stop
+@dataclass(frozen=True, slots=True)
+class Expire:
+    """End with a RUN_ERROR: ``error`` says which deadline is over. Layers see it as cancelled."""
+
+    error: RunError
+
+
+Verdict: TypeAlias = Finish | Pause | Stop | Expire
 
 
 class EndRun(BaseException):
     """Leave the hook: the run has a verdict. No ``except Exception`` of an author catches it."""
 
 
-def ending(verdict: Verdict, thread_id: str, run_id: str) -> Sequence[BaseEvent]:
+def ending(verdict: Finish | Pause | Stop, thread_id: str, run_id: str) -> Sequence[BaseEvent]:
     """Return the events with which a verdict ends a stream; what is open is closed elsewhere."""
     if isinstance(verdict, Pause):
         outcome = RunFinishedInterruptOutcome(interrupts=list(verdict.interrupts))

@@ -14,12 +14,23 @@ if TYPE_CHECKING:
 class OpenRuns:
     """Counts the runs of one entered host. ``most``: how many there may be; None: any number."""
 
-    __slots__ = ("_most", "_runs", "_stopped")
+    __slots__ = ("_claimed", "_most", "_runs", "_stopped")
 
     def __init__(self, most: int | None = None) -> None:
         self._most = most
         self._runs: set[RunRecord] = set()
+        self._claimed: set[str] = set()
         self._stopped = False
+
+    def claim(self, run_id: str) -> None:
+        """Take a run id for a run that is served. Raises :class:`Reject` (409) when it is taken."""
+        if run_id in self._claimed:
+            raise Reject("run-open", "A run with this runId is open already.", status=409)
+        self._claimed.add(run_id)
+
+    def release(self, run_id: str) -> None:
+        """Let the id be claimed again."""
+        self._claimed.discard(run_id)
 
     def add(self, run: RunRecord) -> None:
         """Count a run that begins. Raises :class:`Reject` (503) when the host is full."""

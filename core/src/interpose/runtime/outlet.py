@@ -14,22 +14,27 @@ from ag_ui.core import (
 )
 
 from interpose.agui import KNOWN_EVENTS, Stripper, Verifier
-from interpose.errors import InvalidStream, TruncatedStream
-from interpose.runtime.control import Pause, Stop, ending
+from interpose.errors import InvalidStream, Reject, TruncatedStream
+from interpose.runtime.control import Expire, Pause, Stop, ending
 from interpose.runtime.failure import AGENT_FAILED
 from interpose.runtime.record import RunRecord
 
 
 class Outlet:
-    """Checks each event on its way to the consumer. ``terminal``: the event that ended the run."""
+    """Checks each event on its way to the consumer.
 
-    __slots__ = ("_begun", "_record", "_verifier", "terminal")
+    ``terminal``: the event that ended the run. ``rejected``: what refused it before its first
+    event, if that is how it ended.
+    """
+
+    __slots__ = ("_begun", "_record", "_verifier", "rejected", "terminal")
 
     def __init__(self, record: RunRecord) -> None:
         self._record = record
         self._verifier = Verifier(record.thread_id, record.run_id)
         self._begun = False
         self.terminal: BaseEvent | None = None
+        self.rejected: Reject | None = None
 
     def push(self, event: BaseEvent) -> Sequence[BaseEvent]:
         """Return what to hand over for ``event``; a violation becomes one RUN_ERROR."""
@@ -77,6 +82,9 @@ class Outlet:
             protocol_version=PROTOCOL_VERSION,
         )
         self._begun = True
+        if isinstance(event, RunErrorEvent):
+            error = record.failures.original(event)
+            self.rejected = error if isinstance(error, Reject) else None
         self._verifier.check(started)
         return (started, *self._checked(event))
 
@@ -93,7 +101,7 @@ class Outlet:
             closing = self._closed() if may_close else []
             self._verifier.check(event)
         except InvalidStream as error:
-            if record.cancelled:
+            if isinstance(record.verdict, Stop):
                 event = RunErrorEvent(code="cancelled", message="The run was cancelled.")
             else:
                 event = record.failures.event(error, AGENT_FAILED)
@@ -106,6 +114,8 @@ class Outlet:
         """Return the terminal that a cancelled or paused run ends with, whatever came instead."""
         record = self._record
         verdict = record.verdict
+        if isinstance(verdict, Expire):
+            return record.failures.event(verdict.error, AGENT_FAILED)
         if isinstance(verdict, Stop | Pause) and isinstance(event, RunFinishedEvent):
             decided = ending(verdict, record.thread_id, record.run_id)[-1]
             if type(event.outcome) is not type(getattr(decided, "outcome", None)):

@@ -9,7 +9,7 @@ from typing import Literal
 from ag_ui.core import BaseEvent, EventType
 
 from interpose.agui import Transcript
-from interpose.errors import RunError
+from interpose.errors import Reject, RunError
 from interpose.payloads import EndInfo, ErrorInfo
 from interpose.runtime import ending
 from interpose.runtime.boundary import Boundary
@@ -37,6 +37,11 @@ class Play:
         self._outlet = Outlet(record)
         self._pipeline: Pipeline | None = None
         self._source: AsyncGenerator[BaseEvent, None] | None = None
+
+    @property
+    def rejected(self) -> Reject | None:
+        """What refused the run before its first event."""
+        return self._outlet.rejected
 
     async def events(self) -> AsyncGenerator[BaseEvent, None]:
         """Play in the caller's task; whatever ends it, the layers hear of it once."""

@@ -7,15 +7,15 @@ import traceback
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from types import AsyncGeneratorType
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 from uuid import uuid4
 
 from ag_ui.core import BaseEvent, Interrupt, Message, RunAgentInput
 
 from interpose.capability import Capability
-from interpose.errors import CapabilityError, MiddlewareError, UsageError
+from interpose.errors import CapabilityError, MiddlewareError, RunError, UsageError
 from interpose.logs import bound, cause
-from interpose.runtime.control import EndRun, Finish, Pause, Stop, Verdict
+from interpose.runtime.control import EndRun, Expire, Finish, Pause, Stop, Verdict
 from interpose.runtime.failure import Failures
 from interpose.runtime.interruption import Interruption
 from interpose.runtime.open_runs import OpenRuns
@@ -106,7 +106,7 @@ class RunRecord:
     @property
     def cancelled(self) -> bool:
         """Whether the run is being ended from outside or by ``ctx.abort``."""
-        return isinstance(self.verdict, Stop)
+        return isinstance(self.verdict, Stop | Expire)
 
     @property
     def message_id(self) -> str | None:
@@ -262,10 +262,19 @@ class RunRecord:
         log.debug("{}", scrub("".join(traceback.format_exception(error))))
 
     # Cancellation ----------------------------------------------------------------------------
-    def cancel(self, reason: str) -> None:
+    def cancel(
+        self, reason: str, cause: Literal["cancelled", "consumer-gone"] = "cancelled"
+    ) -> None:
         """Stop the run: at once if it awaits its agent, otherwise at the next step."""
+        self._stop(Stop(reason, cause))
+
+    def expire(self, error: RunError) -> None:
+        """Stop the run in the same way, because of a deadline: it ends with ``error``."""
+        self._stop(Expire(error))
+
+    def _stop(self, verdict: Verdict) -> None:
         if self.verdict is None and not self.ended:
-            self.verdict = Stop(reason, "cancelled")
+            self.verdict = verdict
             self._interruption.strike()
 
     def force(self) -> None:

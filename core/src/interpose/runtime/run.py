@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self, cast
 from ag_ui.core import BaseEvent, Interrupt, Message, TokenUsage
 from typing_extensions import TypeVar
 
-from interpose.errors import UsageError
+from interpose.errors import Reject, UsageError
 from interpose.payloads import ErrorInfo, FinishInfo
 from interpose.runtime.playing import Play
 
@@ -68,6 +68,14 @@ class Run(Generic[Out]):
     def thread_id(self) -> str:
         """The id of the conversation."""
         return self._record.thread_id
+
+    @property
+    def rejected(self) -> Reject | None:
+        """The :class:`Reject` that refused the run before its first event, once that has happened.
+
+        A server answers with its ``status`` in place of a stream.
+        """
+        return self._play.rejected
 
     def cancel(self, reason: str = "cancelled") -> None:
         """End the run with the cancelled outcome; from any task of the loop, more than once.
@@ -150,3 +158,8 @@ class Run(Generic[Out]):
 
     def __repr__(self) -> str:
         return f"<Run {self.run_id!r} of agent {self._record.agent}>"
+
+
+def record_of(run: Run[Any]) -> RunRecord:
+    """Return the state of a run, for the doors that drive it."""
+    return run._record  # noqa: SLF001 - the same module

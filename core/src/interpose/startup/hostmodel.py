@@ -101,7 +101,15 @@ class ServerTable(_HostOwned):
     """Seconds of silence after which a comment keeps the connection alive."""
     cors: list[str] = []
     """Origins that browsers may call from."""
-    on_disconnect: Literal["cancel", "continue"] = "cancel"
-    """What becomes of a run whose consumer has gone."""
+    run_deadline: Seconds | None = None
+    """Seconds that a run may take; without it, any time."""
+    idle_deadline: Seconds = 300.0
+    """Seconds that a run may be silent."""
+    shutdown_deadline: Seconds = 20.0
+    """Seconds that open runs have to end when the server stops; then they are cancelled."""
+    max_body: PositiveInt = 8_388_608
+    """Bytes that a request may have."""
+    on_disconnect: Literal["cancel"] = "cancel"
+    """What becomes of a run whose client has gone. To let it go on would need a store."""
     expose_plan: bool = False
     """Whether the server shows the plan."""

@@ -1,0 +1,65 @@
+"""``interpose serve``: the agents of the configuration over HTTP."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+import socket
+from importlib.util import find_spec
+
+from interpose.cli.configured import require_agent, startup
+from interpose.cli.exits import INTERRUPTED, OK
+from interpose.cli.terminal import complain
+from interpose.errors import UsageError, render
+from interpose.host import Host, host_of
+from interpose.logs import to_stderr
+from interpose.startup.prepared import Prepared
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Serve until SIGINT or SIGTERM; standard output gets the address, standard error the logs."""
+    for package in ("starlette", "uvicorn"):
+        if find_spec(package) is None:
+            raise UsageError(
+                f"interpose serve needs {package}, which is not installed.",
+                hint='Install it: pip install "interpose[server]".',
+            )
+    for key in ("host", "port"):
+        given = getattr(arguments, key)
+        if given is not None:
+            arguments.set.append(f"server.{key}={given}")
+    if arguments.expose_plan:
+        arguments.set.append("server.expose_plan=true")
+    with startup(arguments, assume_application=False) as (given, prepared):
+        for agent in prepared.plans:
+            require_agent(prepared, agent, given)
+        warnings = [each for each in prepared.warnings if each.severity == "warning"]
+        if warnings:
+            complain(render(warnings))
+        from interpose.server.listening import listen
+
+        table = prepared.config.server
+        host = host_of(given, prepared)
+        # After the host, which silences its plugins for embedders.
+        to_stderr("INFO", traces=arguments.debug)
+        with listen(table.host, table.port) as sock:
+            return asyncio.run(_serve(host, prepared, sock))
+
+
+async def _serve(host: Host, prepared: Prepared, sock: socket.socket) -> int:
+    from interpose.server.application import ServerApp
+    from interpose.server.listening import Server, address
+
+    table = prepared.config.server
+    app = ServerApp(host, guard_origins=True)
+    server = Server(app, drain=table.shutdown_deadline, ending=prepared.config.host.ending_deadline)
+    async with host:
+        url = address(sock)
+        agents = ", ".join(
+            agent if agent == "default" else f"{agent} at {url}agents/{agent}"
+            for agent in host.agents
+        )
+        print(f"Serving {url} (agents: {agents}); Ctrl-C stops.", flush=True)
+        await server.serve(sockets=[sock])
+    return INTERRUPTED if server.stopped_by == signal.SIGINT else OK

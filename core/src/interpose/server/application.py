@@ -1,0 +1,194 @@
+"""The ASGI application around a host: routes, readiness, and who is asking."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, TypeAlias
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from interpose.capability import Capability
+from interpose.errors import InputError, Reject
+from interpose.host import Host, server_table
+from interpose.server.draining import OpenResponses
+from interpose.server.options import Options
+from interpose.server.origins import OriginGuard
+from interpose.server.problems import not_ready, of_input, of_reject, problem
+from interpose.server.reading import read_input
+from interpose.server.responding import RunResponse
+
+Provided: TypeAlias = Mapping[Capability[Any], Any]
+Provide: TypeAlias = "Callable[[Request], Provided | Awaitable[Provided]]"
+"""What gives each run its run-scope capabilities, from the request; sync or async."""
+
+
+def asgi(host: Host, *, provide: Provide | None = None) -> ServerApp:
+    """Return ``host`` as an ASGI application, to run by itself or to mount.
+
+    ``POST /`` runs the agent ``default`` (or the only one), ``POST /agents/<id>`` any: an AG-UI
+    input as JSON in, server-sent events out. ``GET /healthz`` says that the process lives,
+    ``GET /readyz`` that runs can begin. The table ``[server]`` of the host's configuration holds
+    for all of it.
+
+    * ``provide``: called with each request, before its body is read; returns what the host was
+      promised, such as ``{PRINCIPAL: user}``. It refuses by raising :class:`Reject` or Starlette's
+      ``HTTPException``; whatever else it raises is a 500.
+
+    Run by itself, the application enters the host when it starts. Mounted, it does not: ASGI tells
+    only the outermost application about its start, so enter the host there::
+
+        @asynccontextmanager
+        async def lifespan(app):
+            async with host:
+                yield
+
+        app = FastAPI(lifespan=lifespan)
+        app.mount("/agent", asgi(host, provide=lambda request: {PRINCIPAL: request.state.user}))
+    """
+    return ServerApp(host, provide=provide)
+
+
+class ServerApp:
+    """The application that :func:`asgi` returns.
+
+    ``guard_origins``: refuse calls from web pages whose origin is neither this machine nor named
+    in ``[server] cors``; for an application that nothing stands in front of.
+    """
+
+    def __init__(
+        self, host: Host, *, provide: Provide | None = None, guard_origins: bool = False
+    ) -> None:
+        table = server_table(host)
+        self._host = host
+        self._provide = provide
+        self._most = table.max_body
+        self._options = Options(
+            heartbeat=table.heartbeat,
+            run_deadline=table.run_deadline,
+            idle_deadline=table.idle_deadline,
+        )
+        self._responses = OpenResponses()
+        routes = [
+            Route("/", self._run, methods=["POST"]),
+            Route("/agents/{agent}", self._run, methods=["POST"]),
+            Route("/healthz", self._health, methods=["GET"]),
+            Route("/readyz", self._ready, methods=["GET"]),
+        ]
+        if table.expose_plan:
+            routes.append(Route("/plan", self._plan, methods=["GET"]))
+            routes.append(Route("/agents/{agent}/plan", self._plan, methods=["GET"]))
+        middleware: list[Middleware] = []
+        if guard_origins:
+            middleware.append(Middleware(OriginGuard, table.cors))
+        if table.cors:
+            middleware.append(
+                Middleware(
+                    CORSMiddleware,
+                    allow_origins=table.cors,
+                    allow_methods=["GET", "POST"],
+                    allow_headers=["accept", "authorization", "content-type"],
+                    expose_headers=["retry-after"],
+                )
+            )
+        self._app = Starlette(
+            routes=routes,
+            middleware=middleware,
+            lifespan=self._lifespan,
+            exception_handlers={
+                HTTPException: _http_exception,
+                Reject: _rejected,
+                InputError: _bad_input,
+                Exception: _unexpected,
+            },
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or the start and stop of the server."""
+        await self._app(scope, receive, send)
+
+    async def drain(self, seconds: float) -> None:
+        """Let no run begin, wait up to ``seconds`` for those under way, then cancel them."""
+        await self._responses.drain(seconds)
+
+    @asynccontextmanager
+    async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
+        if self._host.entered:
+            yield
+            return
+        async with self._host:
+            yield
+
+    async def _run(self, request: Request) -> Response:
+        if self._responses.draining:
+            return not_ready("The server stops.")
+        if not self._host.entered:
+            return not_ready("The host has not been entered; see interpose.server.asgi.")
+        agent = self._agent(request)
+        if agent is None:
+            return problem(404, "no-agent", "There is no such agent here.")
+        provided = await self._provided(request)
+        asked = await read_input(request, self._most)
+        run = self._host.run(asked, agent=agent, provide=provided)
+        return RunResponse(run, request, self._options, self._responses)
+
+    def _agent(self, request: Request) -> str | None:
+        agents = self._host.agents
+        wanted: str | None = request.path_params.get("agent")
+        if wanted is None:
+            wanted = agents[0] if len(agents) == 1 else "default"
+        return wanted if wanted in agents else None
+
+    async def _provided(self, request: Request) -> Provided:
+        if self._provide is None:
+            return {}
+        given = self._provide(request)
+        return await given if inspect.isawaitable(given) else given
+
+    async def _health(self, _request: Request) -> Response:
+        return JSONResponse({"status": "ok"})
+
+    async def _ready(self, _request: Request) -> Response:
+        if self._responses.draining or not self._host.entered:
+            return not_ready("Runs cannot begin.")
+        return JSONResponse({"status": "ready"})
+
+    async def _plan(self, request: Request) -> Response:
+        agent = self._agent(request)
+        if agent is None:
+            return problem(404, "no-agent", "There is no such agent here.")
+        return JSONResponse(self._host.plan(agent).to_json())
+
+    def __repr__(self) -> str:
+        return f"<ServerApp of {self._host!r}>"
+
+
+async def _http_exception(_request: Request, error: Exception) -> Response:
+    if not isinstance(error, HTTPException):
+        raise error
+    code = {404: "not-found", 405: "method"}.get(error.status_code, "http")
+    return problem(error.status_code, code, error.detail, headers=error.headers)
+
+
+async def _rejected(_request: Request, error: Exception) -> Response:
+    if not isinstance(error, Reject):
+        raise error
+    return of_reject(error)
+
+
+async def _bad_input(_request: Request, error: Exception) -> Response:
+    if not isinstance(error, InputError):
+        raise error
+    return of_input(error)
+
+
+async def _unexpected(_request: Request, _error: Exception) -> Response:
+    return problem(500, "internal", "The server could not answer this request.")

@@ -1,0 +1,91 @@
+"""Serving an application with uvicorn: sockets, signals, and an orderly stop."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+
+from interpose.errors import UsageError
+from interpose.server.application import ServerApp
+
+_MARGIN = 5.0
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens. Raises :class:`UsageError` when there can be none."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(
+            f"The server cannot listen on {host} port {port}: {reason}.",
+            hint="Choose another with --host and --port, or [server] in the config file.",
+        ) from None
+
+
+def address(sock: socket.socket) -> str:
+    """Return the URL of a listening socket."""
+    host, port, *_ = sock.getsockname()
+    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+
+
+class Server(uvicorn.Server):
+    """Serves one application until a signal comes, then drains it.
+
+    ``drain``: seconds that open runs have to end by themselves; ``ending``: seconds that a
+    cancelled one may take. ``stopped_by`` is the signal.
+    """
+
+    def __init__(self, app: ServerApp, *, drain: float, ending: float) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                lifespan="off",  # whoever serves has entered the host
+                log_config=None,
+                access_log=False,
+                proxy_headers=False,
+                server_header=False,
+                ws="none",
+                timeout_graceful_shutdown=int(drain + ending + _MARGIN),
+            )
+        )
+        self.stopped_by: int | None = None
+        self._app = app
+        self._drain = drain
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop at SIGINT and SIGTERM; unlike the base, do not raise them again afterwards."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {
+            each: signal.signal(each, self.handle_exit) for each in (signal.SIGINT, signal.SIGTERM)
+        }
+        try:
+            yield
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)
+
+    def handle_exit(self, sig: int, frame: Any) -> None:
+        """Take note of a signal. A second SIGINT does not wait any more."""
+        self.stopped_by = sig
+        super().handle_exit(sig, frame)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop listening, and give the open runs their time."""
+        draining = asyncio.create_task(self._app.drain(self._drain), name="drain the server")
+        try:
+            await super().shutdown(sockets)
+        finally:
+            draining.cancel()
+            await asyncio.gather(draining, return_exceptions=True)
