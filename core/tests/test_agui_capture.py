@@ -1,9 +1,11 @@
 import json
+from collections.abc import Iterator
 
 import pytest
 from ag_ui.core import RunFinishedEvent, RunStartedEvent, TextMessageContentEvent
 
 from interpose.agui import RecordedEvent, read_capture, typed
+from interpose.agui.capture import scan_capture
 from interpose.errors import ReplayError
 
 A = {"type": "RUN_STARTED", "threadId": "t", "runId": "r"}
@@ -112,3 +114,64 @@ def test_typed_gives_models_and_warnings_with_their_lines() -> None:
         "f.jsonl:2: dropped an event of unknown type: FUTURE",
         "f.jsonl:3: TEXT_MESSAGE_CONTENT: removed new, which AG-UI does not describe",
     )
+
+
+def scanned(text: bytes, size: int) -> list[tuple[str, ...]]:
+    """Return (type or error, place) of all that is found, when ``size`` bytes come at a time."""
+    chunks = (text[at : at + size] for at in range(0, len(text), size))
+    return [
+        (str(found.raw["type"]), f"f:{found.line}")
+        if isinstance(found, RecordedEvent)
+        else (found.message, *found.where)
+        for found in scan_capture(chunks, "f")
+    ]
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_scanning_goes_on_after_what_cannot_be_read(size: int) -> None:
+    a, b = json.dumps(A).encode(), json.dumps(B).encode()
+    not_json = "This is not JSON: Expecting value (column 1)."
+    expected = [
+        ("RUN_STARTED", "f:1"),
+        (not_json, "f:3"),
+        ("An event is a JSON object, not int.", "f:5"),
+        ("RUN_FINISHED", "f:7"),
+    ]
+    lines = b"\n\n".join([a, b"oops", b"7", b])
+    assert scanned(lines, size) == expected
+    frames = b"data: " + b"\n\ndata: ".join([a, b"oops", b"7", b]) + b"\n\n"
+    assert scanned(frames, size) == expected
+    assert scanned(b"\xef\xbb\xbf[\r\n" + a + b",\r\n7,\r\r\n" + b + b"]", size) == [
+        ("RUN_STARTED", "f:2"),
+        ("An event is a JSON object, not int.", "f:3"),
+        ("RUN_FINISHED", "f:5"),
+    ]
+    assert scanned(b"[" + a + b",]", size)[0][0].startswith("This is not JSON")
+    assert scanned(b" \n", size) == [("The recording holds no events.", "f:1")]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (b'{"type": "A"}\n\xff\n{"type": "B"}', ["A", "The recording is not UTF-8 text.", "B"]),
+        (b"[\xff]", ["The recording is not UTF-8 text."]),
+        (b"data: \xff\n\n", ["The event on line 1 of the stream is not UTF-8 text."]),
+    ],
+)
+def test_what_is_no_utf8_is_an_error_and_not_a_crash(text: bytes, found: list[str]) -> None:
+    assert [each for each, *_ in scanned(text, 1000)] == found
+
+
+def test_lines_and_frames_are_scanned_as_they_come() -> None:
+    for begin, end in ((b"", b"\n"), (b"data: ", b"\n\n")):
+        asked = 0
+
+        def endless(begin: bytes = begin, end: bytes = end) -> Iterator[bytes]:
+            nonlocal asked
+            while True:
+                asked += 1
+                yield begin + json.dumps(A).encode() + end
+
+        scanning = scan_capture(endless(), "f")
+        assert [next(scanning) for _ in range(3)]
+        assert asked <= 4

@@ -15,13 +15,14 @@ chunks, verify, apply to a transcript, encode::
     verifier.finish()
 """
 
-from interpose.agui.audit import violations
+from interpose.agui.audit import Auditor, violations
 from interpose.agui.capture import RecordedEvent, TypedEvents, read_capture, typed
 from interpose.agui.catalogue import EVENT_CLASSES, KNOWN_EVENTS
 from interpose.agui.compat import Compatibility
 from interpose.agui.encoding import encode, to_json
 from interpose.agui.expansion import CHUNKS, Expander
 from interpose.agui.resuming import CheckedResume, check_resume, is_expired, resume_entries
+from interpose.agui.sse import SseEvent, SseReader
 from interpose.agui.stripping import CheckedInput, Stripped, Stripper, check_input, strip
 from interpose.agui.transcript import Transcript
 from interpose.agui.verify import Verifier
@@ -30,11 +31,14 @@ __all__ = [
     "CHUNKS",
     "EVENT_CLASSES",
     "KNOWN_EVENTS",
+    "Auditor",
     "CheckedInput",
     "CheckedResume",
     "Compatibility",
     "Expander",
     "RecordedEvent",
+    "SseEvent",
+    "SseReader",
     "Stripped",
     "Stripper",
     "Transcript",

@@ -1,25 +1,29 @@
-"""Recorded streams as text: JSON lines, server-sent events, or one JSON array."""
+"""Recorded streams: JSON lines, server-sent events, or one JSON array."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, NoReturn
+from itertools import chain
+from typing import Any, Final, NamedTuple
 
 from ag_ui.core import BaseEvent
 
 from interpose.agui.compat import Compatibility
+from interpose.agui.decoding import NotJson, decoder, from_json
+from interpose.agui.lines import LineReader
+from interpose.agui.sse import SseReader
 from interpose.agui.stripping import Stripper
 from interpose.errors import InvalidStream, ReplayError
 
 _NEWLINE: Final = re.compile(r"\r\n|\r|\n")
-_SSE_LINE: Final = re.compile(r":|(data|event|id|retry)(:|$)")
+_SSE_LINE: Final = re.compile(rb":|(data|event|id|retry)(:|$)")
 _FORMATS: Final = (
     "A recording is JSON lines (one event a line), a capture of server-sent events "
     "(`data: {...}`), or one JSON array of events."
 )
+_Found = Iterator["tuple[int, Any] | ReplayError"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +48,30 @@ def read_capture(text: str, name: str) -> list[RecordedEvent]:
     LF, CRLF and CR are fine. Raises ReplayError with ``where`` = ``name:line`` when something is
     no JSON, no object or has no ``type``, or when there is no event at all.
     """
-    # Only these three end a line; str.splitlines would also cut JSON strings at U+2028.
-    lines = _NEWLINE.split(text.removeprefix("\ufeff"))
-    first = next((line.lstrip() for line in lines if line.strip()), "")
-    if first.startswith("["):
-        found = _array(lines, name)
-    elif _SSE_LINE.match(first):
-        found = _server_sent(lines, name)
-    else:
-        found = _json_lines(lines, name)
-    events = [RecordedEvent(line, _event(value, f"{name}:{line}")) for line, value in found]
-    if not events:
-        raise ReplayError("The recording holds no events.", where=f"{name}:1", hint=_FORMATS)
+    events: list[RecordedEvent] = []
+    for found in scan_capture([text.encode("utf-8", "surrogatepass")], name):
+        if isinstance(found, ReplayError):
+            raise found
+        events.append(found)
     return events
+
+
+def scan_capture(chunks: Iterable[bytes], name: str) -> Iterator[RecordedEvent | ReplayError]:
+    """Read a recording piece by piece; what cannot be read is yielded, too, and does not end it.
+
+    As :func:`read_capture`, but of JSON lines and server-sent events only one event at a time is
+    held, so that a recording may be longer than the memory, and still be written.
+    """
+    nothing = True
+    for found in _values(iter(chunks), name):
+        nothing = False
+        if isinstance(found, ReplayError):
+            yield found
+        else:
+            line, value = found
+            yield _event(line, value, name)
+    if nothing:
+        yield ReplayError("The recording holds no events.", where=f"{name}:1", hint=_FORMATS)
 
 
 def typed(recorded: Iterable[RecordedEvent], name: str) -> TypedEvents:
@@ -82,38 +97,85 @@ def typed(recorded: Iterable[RecordedEvent], name: str) -> TypedEvents:
     return TypedEvents(tuple(events), tuple(warnings))
 
 
-def _json_lines(lines: list[str], name: str) -> Iterator[tuple[int, Any]]:
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            yield number, _decode(line, name, number)
+def _values(chunks: Iterator[bytes], name: str) -> _Found:
+    """Find out the format by the first line that is not blank, and read on in it."""
+    head: list[bytes] = []
+    lines = LineReader()
+    first = b""
+    for chunk in chunks:
+        head.append(chunk)
+        first = next((line for line in map(bytes.strip, lines.feed(chunk)) if line), b"")
+        if first:
+            break
+    else:
+        first = lines.close().strip()
+    rest = chain(head, chunks)
+    if first.startswith(b"["):
+        yield from _array(b"".join(rest), name)
+    elif _SSE_LINE.match(first):
+        yield from _server_sent(rest, name)
+    else:
+        yield from _json_lines(rest, name)
 
 
-def _server_sent(lines: list[str], name: str) -> Iterator[tuple[int, Any]]:
-    """Follow the HTML standard, but also take a last event that no blank line follows."""
-    data: list[str] = []
-    start = 0
-    for number, line in enumerate([*lines, ""], 1):
-        field, _, value = line.partition(":")
-        if field == "data":
-            start = start if data else number
-            data.append(value.removeprefix(" "))
-        elif not line and data:
-            yield start, _decode("\n".join(data), name, start)
-            data.clear()
+def _json_lines(chunks: Iterable[bytes], name: str) -> _Found:
+    reader = LineReader()
+    number = 0
+    for chunk in chunks:
+        for line in reader.feed(chunk):
+            number += 1
+            if line.strip():
+                yield _json_line(line, number, name)
+    last = reader.close()
+    if last.strip():
+        yield _json_line(last, number + 1, name)
 
 
-def _array(lines: list[str], name: str) -> Iterator[tuple[int, Any]]:
-    text = "\n".join(lines)
-    _decode(text, name, 1)  # once as a whole, so that what follows may trust the punctuation
-    decoder = _decoder()
+def _json_line(line: bytes, number: int, name: str) -> tuple[int, Any] | ReplayError:
+    try:
+        return _decoded(line.decode(), number, name)
+    except UnicodeDecodeError:
+        return _not_text(f"{name}:{number}")
+
+
+def _server_sent(chunks: Iterable[bytes], name: str) -> _Found:
+    reader = SseReader()
+    try:
+        for chunk in chunks:
+            for event in reader.feed(chunk):
+                yield _decoded(event.data, event.line, name)
+        # Unlike a live stream, a recording is whole, although its last blank line may be lacking.
+        last = reader.close(keep_last=True)
+    except InvalidStream as error:
+        yield ReplayError(error.message, where=name)
+        return
+    if last is not None:
+        yield _decoded(last.data, last.line, name)
+
+
+def _array(data: bytes, name: str) -> _Found:
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        yield _not_text(name)
+        return
+    # CR and CRLF become LF, so that lines are counted by one character.
+    text = _NEWLINE.sub("\n", text)
+    whole = _decoded(text, 1, name)
+    if isinstance(whole, ReplayError):
+        yield whole
+        return
+    # It is sound as a whole, so what follows may trust the punctuation.
     position = text.index("[") + 1
+    line = text.count("\n", 0, position) + 1
     while True:
-        position = _skip(text, position, " \t\n,")
-        if text[position] == "]":
+        start = _skip(text, position, " \t\n,")
+        line += text.count("\n", position, start)
+        if text[start] == "]":
             return
-        value, end = decoder.raw_decode(text, position)
-        yield text.count("\n", 0, position) + 1, value
-        position = end
+        value, position = decoder().raw_decode(text, start)
+        yield line, value
+        line += text.count("\n", start, position)
 
 
 def _skip(text: str, position: int, characters: str) -> int:
@@ -122,36 +184,27 @@ def _skip(text: str, position: int, characters: str) -> int:
     return position
 
 
-def _event(value: Any, where: str) -> Mapping[str, Any]:
+def _event(line: int, value: Any, name: str) -> RecordedEvent | ReplayError:
+    where = f"{name}:{line}"
     if not isinstance(value, dict):
         kind = "null" if value is None else type(value).__name__
-        raise ReplayError(f"An event is a JSON object, not {kind}.", where=where, hint=_FORMATS)
+        return ReplayError(f"An event is a JSON object, not {kind}.", where=where, hint=_FORMATS)
     if not isinstance(value.get("type"), str):
-        raise ReplayError(
+        return ReplayError(
             "This object has no `type`, so it is no event.",
             where=where,
             hint='An event names its type: {"type": "RUN_STARTED", ...}.',
         )
-    return value
+    return RecordedEvent(line, value)
 
 
-def _decode(text: str, name: str, line: int) -> Any:
+def _decoded(text: str, line: int, name: str) -> tuple[int, Any] | ReplayError:
     try:
-        return _decoder().decode(text)
-    except json.JSONDecodeError as error:
-        where = f"{name}:{line + error.lineno - 1}"
-        message = f"This is not JSON: {error.msg} (column {error.colno})."
-        raise ReplayError(message, where=where, hint=_FORMATS) from None
-    except (ValueError, RecursionError) as error:
-        reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise ReplayError(
-            f"This is not JSON: {reason}.", where=f"{name}:{line}", hint=_FORMATS
-        ) from None
+        return line, from_json(text)
+    except NotJson as error:
+        where = f"{name}:{line + error.line - 1}"
+        return ReplayError(f"This is not JSON: {error.said}.", where=where, hint=_FORMATS)
 
 
-def _decoder() -> json.JSONDecoder:
-    return json.JSONDecoder(parse_constant=_no_constant)
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"it has no {name}")
+def _not_text(where: str) -> ReplayError:
+    return ReplayError("The recording is not UTF-8 text.", where=where, hint=_FORMATS)
