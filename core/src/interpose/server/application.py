@@ -75,6 +75,7 @@ class ServerApp:
             heartbeat=table.heartbeat,
             run_deadline=table.run_deadline,
             idle_deadline=table.idle_deadline,
+            write_deadline=table.write_deadline,
         )
         self._responses = OpenResponses()
         routes = [

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ag_ui.core import (
-    BaseEvent,
-    RunAgentInput,
-    RunErrorEvent,
-    RunFinishedCancelledOutcome,
-    RunFinishedEvent,
-)
+from ag_ui.core import BaseEvent, RunAgentInput, RunErrorEvent, RunFinishedEvent
 
 from interpose.agui import encode
 from interpose.errors import InvalidStream, RunError
+from interpose.server.older import for_older_client
 
-_CANCELLED = "The run was cancelled."
 _UNWRITABLE = "The events of the run broke the rules of AG-UI."
 
 
@@ -24,15 +18,15 @@ def framing(
 ) -> Callable[[BaseEvent], bytes]:
     """Return what writes a run's events as server-sent events.
 
-    Clients before AG-UI 1.0 send no ``protocolVersion`` and refuse the cancelled outcome; they get
-    what stood for it then, a RUN_ERROR. An event with a value that JSON cannot say ends the run
-    through ``fail``; what AG-UI needs of it is still sent, so that what follows fits.
+    Clients before AG-UI 1.0 send no ``protocolVersion``; they get what :func:`for_older_client`
+    makes of each event. An event with a value that JSON cannot say ends the run through ``fail``;
+    what AG-UI needs of it is still sent, so that what follows fits.
     """
     is_old = run_input.protocol_version is None
 
     def frame(event: BaseEvent) -> bytes:
-        if is_old and event.__class__ is RunFinishedEvent:
-            event = without_cancelled(event)
+        if is_old:
+            event = for_older_client(event)
         try:
             return encode(event).encode()
         except InvalidStream as error:
@@ -40,21 +34,6 @@ def framing(
             return _bare(event)
 
     return frame
-
-
-def without_cancelled(event: BaseEvent) -> BaseEvent:
-    """Return RUN_ERROR for a RUN_FINISHED with the cancelled outcome, else the event itself."""
-    if isinstance(event, RunFinishedEvent) and isinstance(
-        event.outcome, RunFinishedCancelledOutcome
-    ):
-        return RunErrorEvent(
-            code="cancelled",
-            message=_CANCELLED,
-            usage=event.usage,
-            timestamp=event.timestamp,
-            metadata=event.metadata,
-        )
-    return event
 
 
 def _bare(event: BaseEvent) -> bytes:

@@ -10,7 +10,7 @@ class Options:
     """What is the same for all responses of an application. Times in seconds, sizes in bytes.
 
     ``heartbeat``: silence after which a comment keeps the connection alive. ``run_deadline`` and
-    ``idle_deadline``: how long a run may take, and be silent; None: any time. ``stall_deadline``:
+    ``idle_deadline``: how long a run may take, and be silent; None: any time. ``write_deadline``:
     how long one write may take before the client counts as gone. ``buffer``: what is kept for a
     slow reader.
     """
@@ -18,5 +18,5 @@ class Options:
     heartbeat: float = 15.0
     run_deadline: float | None = None
     idle_deadline: float | None = 300.0
-    stall_deadline: float = 60.0
+    write_deadline: float = 60.0
     buffer: int = 16_384

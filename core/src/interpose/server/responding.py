@@ -147,7 +147,7 @@ class RunResponse(Response):
         )
         watch.started = True
         while body:
-            async with asyncio.timeout(self._options.stall_deadline):
+            async with asyncio.timeout(self._options.write_deadline):
                 await send({"type": "http.response.body", "body": body, "more_body": True})
             body = await relay.take()
         if relay.error is None and not relay.gone:

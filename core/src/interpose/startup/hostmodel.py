@@ -105,6 +105,8 @@ class ServerTable(_HostOwned):
     """Seconds that a run may take; without it, any time."""
     idle_deadline: Seconds = 300.0
     """Seconds that a run may be silent."""
+    write_deadline: Seconds = 60.0
+    """Seconds that a client may leave what was written unread, before it counts as gone."""
     shutdown_deadline: Seconds = 20.0
     """Seconds that open runs have to end when the server stops; then they are cancelled."""
     max_body: PositiveInt = 8_388_608
