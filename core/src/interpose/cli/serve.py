@@ -56,10 +56,9 @@ async def _serve(host: Host, prepared: Prepared, sock: socket.socket) -> int:
     server = Server(app, drain=table.shutdown_deadline, ending=prepared.config.host.ending_deadline)
     async with host:
         url = address(sock)
-        agents = ", ".join(
-            agent if agent == "default" else f"{agent} at {url}agents/{agent}"
-            for agent in host.agents
-        )
-        print(f"Serving {url} (agents: {agents}); Ctrl-C stops.", flush=True)
+        print(f"Serving {url} (Ctrl-C stops)")
+        for agent in host.agents:
+            path = "" if len(host.agents) == 1 or agent == "default" else f"agents/{agent}"
+            print(f"  POST {url}{path}  {agent}", flush=True)
         await server.serve(sockets=[sock])
     return INTERRUPTED if server.stopped_by == signal.SIGINT else OK

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import socket
 import threading
@@ -12,22 +13,28 @@ from typing import Any
 
 import uvicorn
 
-from interpose.errors import UsageError
+from interpose.errors import Problem, StartupError
 from interpose.server.application import ServerApp
 
 _MARGIN = 5.0
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens. Raises :class:`UsageError` when there can be none."""
+    """Return a socket that listens. Raises :class:`StartupError` when there can be none."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=2048)
-    except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise UsageError(
-            f"The server cannot listen on {host} port {port}: {reason}.",
-            hint="Choose another with --host and --port, or [server] in the config file.",
+    except OSError as error:
+        known = not isinstance(error, socket.gaierror) and error.errno is not None
+        reason = os.strerror(error.errno) if known and error.errno else error.strerror
+        raise StartupError(
+            [
+                Problem(
+                    "cannot-listen",
+                    f"The server cannot listen on {host} port {port}: {reason}.",
+                    hint="Choose another with --host and --port, or in the table [server].",
+                )
+            ]
         ) from None
 
 
