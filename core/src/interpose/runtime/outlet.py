@@ -86,7 +86,7 @@ class Outlet:
             error = record.failures.original(event)
             self.rejected = error if isinstance(error, Reject) else None
         self._verifier.check(started)
-        return (started, *self._checked(event))
+        return (started, *self.push(event))  # what follows may be refused; this has been said
 
     def _finish(self, event: BaseEvent) -> Sequence[BaseEvent]:
         """Close what the host or a failure left open, then the terminal itself."""
@@ -105,6 +105,8 @@ class Outlet:
                 event = RunErrorEvent(code="cancelled", message="The run was cancelled.")
             else:
                 event = record.failures.event(error, AGENT_FAILED)
+            if not self._begun:
+                return self._begin(event)
             closing = self._closed()
             self._verifier.check(event)
         self.terminal = event
