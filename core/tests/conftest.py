@@ -82,3 +82,14 @@ def cli(
     for name in set(sys.modules) - before:
         if str(getattr(sys.modules[name], "__file__", None) or "").startswith(str(folder)):
             del sys.modules[name]
+
+
+@pytest.fixture
+def logged() -> Iterator[list[str]]:
+    """What the operator is told: a line each, that begins with the level."""
+    lines: list[str] = []
+    logger.enable("interpose")
+    sink = logger.add(lambda line: lines.append(str(line)), format="{level} {message}", level=0)
+    yield lines
+    logger.remove(sink)
+    logger.disable("interpose")

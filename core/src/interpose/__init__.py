@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from interpose.errors import MiddlewareError as MiddlewareError
     from interpose.errors import Problem as Problem
     from interpose.errors import Reject as Reject
+    from interpose.errors import RemoteFailed as RemoteFailed
+    from interpose.errors import RemoteUnavailable as RemoteUnavailable
     from interpose.errors import RepeatAfterOutput as RepeatAfterOutput
     from interpose.errors import ReplayError as ReplayError
     from interpose.errors import RunError as RunError
@@ -137,6 +139,8 @@ __all__ = [
     "Problem",
     "Provider",
     "Reject",
+    "RemoteFailed",
+    "RemoteUnavailable",
     "RepeatAfterOutput",
     "ReplayError",
     "ResolvedTool",
@@ -172,8 +176,8 @@ __all__ = [
 _AUTHORING = """Agent AgentFactory CallModel CallRun CallStep CallTool Declaration Layer Middleware
 ModelFactory NoSettings Point Provider Settings Stage middleware"""
 _ERRORS = """AgentFailed CapabilityError DeadlineExceeded InputError InterposeError InvalidStream
-MiddlewareError Problem Reject RepeatAfterOutput ReplayError RunError StartupError Transient
-TruncatedStream UsageError"""
+MiddlewareError Problem Reject RemoteFailed RemoteUnavailable RepeatAfterOutput ReplayError RunError
+StartupError Transient TruncatedStream UsageError"""
 _PAYLOADS = """Abort AbortInfo Ask ContinueState Deny EndInfo ErrorInfo FinishInfo IterationInfo
 ModelConfig ModelRequest ResolvedTool Skip ToolCall ToolCallInfo ToolPhaseInfo ToolResult
 TransformArgs"""

@@ -358,7 +358,9 @@ class Agent(Protocol):
 class AgentFactory(Generic[S]):
     """Makes agents from settings: ``[agents.<id>] use = "..."``.
 
-    ``scope``: ``"run"`` makes one agent per run, ``"host"`` one per host.
+    ``scope``: ``"run"`` makes one agent per run, ``"host"`` one per host. If an agent of host scope
+    has ``aclose()`` (``async def`` or ``def``), the host calls it when it stops, after the last
+    run, within the ending deadline. An agent object that was not made by a factory is not closed.
     """
 
     scope: ClassVar[Scope] = "run"

@@ -193,6 +193,37 @@ class Transient(RunError):
         self.retry_after = retry_after
 
 
+class RemoteFailed(RunError):
+    """A remote agent answered with something else than a stream of events.
+
+    ``status``: the HTTP status, if there was one. The message is safe to show: what the remote
+    agent said beside its status is in the operator's log.
+    """
+
+    code = "remote-failed"
+    safe = True
+
+    def __init__(self, message: str, *, status: int | None = None, hint: str = "") -> None:
+        # Not the next in line: that is Transient for what may pass, which takes no hint.
+        RunError.__init__(self, message, hint=hint)
+        self.status = status
+
+
+class RemoteUnavailable(RemoteFailed, Transient):
+    """A remote agent could not be reached, was silent for too long, broke off or is too busy.
+
+    It may pass: both a :class:`RemoteFailed` and a :class:`Transient`. ``retry_after``: seconds.
+    """
+
+    code = "remote-unavailable"
+
+    def __init__(
+        self, message: str, *, status: int | None = None, retry_after: float | None = None
+    ) -> None:
+        super().__init__(message, status=status)
+        self.retry_after = retry_after
+
+
 def render(problems: Iterable[Problem]) -> str:
     """Write problems for a person: what and why, where, how to fix; one block each."""
     return "\n\n".join(_block(problem) for problem in problems)

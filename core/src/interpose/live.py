@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from inspect import isawaitable
 from pathlib import Path
 from typing import Any
 
 from interpose.authoring import Agent, Point
 from interpose.capability import Capability
 from interpose.context import LifespanContext
+from interpose.logs import bound, cause
 from interpose.plan import LifespanStep, Plan
 from interpose.runtime.closing import close
 from interpose.runtime.layer import ActiveLayer
@@ -41,6 +43,8 @@ class Live:
         self._tasks = HostTasks()
         self._shared: dict[KeyPath, Any] = {}
         self._agents: dict[str, Agent] = {}
+        self._wrapped: list[Agent] = []
+        """What was made for ``host.wrap``, and no lifespan closes."""
         table = prepared.config.host
         self._ending_deadline = table.ending_deadline
         self._lifespans = Lifespans(
@@ -66,7 +70,19 @@ class Live:
             await self._close_runs()
             await self._tasks.drain(self._ending_deadline)
         finally:
-            await self._lifespans.stop()
+            try:
+                await self._close_wrapped()
+            finally:
+                await self._lifespans.stop()
+
+    async def _close_wrapped(self) -> None:
+        for agent in self._wrapped:
+            try:
+                async with asyncio.timeout(self._ending_deadline):
+                    await _close(agent)
+            except Exception as error:  # noqa: BLE001 - an agent may raise anything
+                said = self._prepared.scrub(cause(error))
+                bound().error("an agent given to host.wrap did not stop well ({})", said)
 
     async def _close_runs(self) -> None:
         for record in self.open_runs:
@@ -94,6 +110,8 @@ class Live:
         """Return a program for an agent that was given to ``host.wrap``."""
         agent = plan.agent.ref.id
         make = _making_of(source, source.settings_class(), self._context(agent))
+        if source.scope == "host" and not source.given:
+            self._wrapped.append(make())
         return self._program(agent, plan, source, make)
 
     # Programs --------------------------------------------------------------------------------
@@ -163,8 +181,8 @@ class Live:
             if step.part.kind == "provider":
                 return target.lifespan(prepared.settings, ctx)  # type: ignore[no-any-return]
             if step.part.kind == "agent":
-                return _made(lambda: target.make(prepared.settings, ctx))
-            return _made(lambda: None)  # the built-in loop makes models
+                return _made(lambda: target.make(prepared.settings, ctx), keep=target.given)
+            return _made(lambda: None, keep=True)  # the built-in loop makes models
 
         def keep(value: Any) -> None:
             if step.part.kind == "agent":
@@ -227,5 +245,20 @@ def _folder(given: Given) -> Path:
 
 
 @asynccontextmanager
-async def _made(make: Callable[[], Any]) -> AsyncIterator[Any]:
-    yield make()
+async def _made(make: Callable[[], Any], *, keep: bool) -> AsyncIterator[Any]:
+    """Yield what is made, and close it if it can be; not what is to be kept as it is."""
+    made = make()
+    try:
+        yield made
+    finally:
+        if not keep:
+            await _close(made)
+
+
+async def _close(agent: Any) -> None:
+    """Call the ``aclose`` of an agent that has one; it may be ``async def`` or not."""
+    aclose = getattr(agent, "aclose", None)
+    if callable(aclose):
+        closing = aclose()
+        if isawaitable(closing):
+            await closing

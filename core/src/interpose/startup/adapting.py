@@ -31,6 +31,7 @@ class AgentSource:
 
     ``make(settings, ctx)`` returns an agent whose ``run`` takes ``(run_input, ctx)``: one for each
     run (``scope`` run) or one per host. It raises :class:`UsageError` when a factory makes none.
+    ``given``: the agent was there before; whoever made it closes it, not the host.
     """
 
     make: Callable[[Any, LifespanContext], Agent]
@@ -40,6 +41,7 @@ class AgentSource:
     optional_requires: tuple[Capability[Any], ...] = ()
     provides: tuple[Capability[Any], ...] = ()
     settings_class: type[BaseModel] = NoSettings
+    given: bool = False
 
 
 def adapt_agent(value: object, place: str = "", name: str = "agent") -> AgentSource | Problem:
@@ -56,7 +58,8 @@ def adapt_agent(value: object, place: str = "", name: str = "agent") -> AgentSou
     agent = as_agent(value, named)
     if isinstance(agent, Problem):
         return agent
-    return _declared(value, AgentSource(lambda _settings, _ctx: agent, "host"), named)
+    source = AgentSource(lambda _settings, _ctx: agent, "host", given=True)
+    return _declared(value, source, named)
 
 
 def _from_factory_class(value: type[AgentFactory[Any]], named: Named) -> AgentSource | Problem:
@@ -187,6 +190,7 @@ def _declared(value: object, source: AgentSource, named: Named) -> AgentSource |
         source.scope,
         offered,
         settings_class=source.settings_class,
+        given=source.given,
         **{attribute: tuple(capabilities) for attribute, capabilities in given.items()},
     )
 

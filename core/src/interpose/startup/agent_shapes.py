@@ -39,6 +39,8 @@ class _Called:
 
     call: Callable[..., AsyncIterator[BaseEvent]]
     takes_context: bool
+    aclose: Callable[[], object] | None = None
+    """How the agent itself is closed, if it says so."""
 
     def run(self, run_input: RunAgentInput, ctx: AgentContext, /) -> AsyncIterator[BaseEvent]:
         return self.call(run_input, ctx) if self.takes_context else self.call(run_input)
@@ -65,7 +67,8 @@ def as_agent(value: object, named: Named) -> Agent | Problem:
     if wrong is not None:
         return wrong
     # One that takes a context is used as it is: it may have more to it than `run`.
-    return cast("Agent", value) if _takes_context(run) else _Called(run, takes_context=False)
+    without_context = _Called(run, takes_context=False, aclose=getattr(value, "aclose", None))
+    return cast("Agent", value) if _takes_context(run) else without_context
 
 
 def _class_problem(value: type, named: Named) -> Problem:
