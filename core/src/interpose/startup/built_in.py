@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from interpose.agents.remote import Remote
 from interpose.agents.scripted import Scripted
 from interpose.errors import Problem, StartupError
 from interpose.startup.adapting import adapt_agent
 from interpose.startup.contributions import RegisteredPart
 
+_AGENTS = {"scripted": Scripted, "remote": Remote}
+
 
 def built_in_parts() -> tuple[RegisteredPart, ...]:
     """Return what ``use`` can name without any plugin."""
-    source = adapt_agent(Scripted, "", "scripted")
-    if isinstance(source, Problem):
-        raise StartupError([source])
-    return (RegisteredPart("agent", "scripted", "scripted", source, distribution="interpose"),)
+    parts: list[RegisteredPart] = []
+    for name, factory in _AGENTS.items():
+        source = adapt_agent(factory, "", name)
+        if isinstance(source, Problem):
+            raise StartupError([source])
+        parts.append(RegisteredPart("agent", name, name, source, distribution="interpose"))
+    return tuple(parts)
