@@ -6,7 +6,7 @@
 // A job is a conversation: {url, threadId, messages, state, headers, tools, use, steps}. Each step
 // adds messages (`add`), then runs the agent (`run: false` leaves that out) with `tools`, `resume`,
 // `context` and `forwardedProps`; `abortAfter` names the type of event upon which the run is aborted,
-// `detachAfter` likewise. The client's own pipeline is used as it is: verification cannot be switched
+// `detachAfter` likewise; `abortIn` aborts it after so many milliseconds. The client's own pipeline is used as it is: verification cannot be switched
 // off, and what it refuses is the step's `error`.
 import { createRequire } from "node:module";
 import { resolve } from "node:path";
@@ -73,17 +73,22 @@ async function step(agent, asked) {
   const calls = [];
   const started = performance.now();
   let stopped;
-  const upon = (type) => {
-    if (stopped === undefined && (type === asked.abortAfter || type === asked.detachAfter)) {
+  const stopIn = (milliseconds) =>
+    setTimeout(() => {
       stopped = performance.now();
-      // Not from inside the pipeline that is to be stopped.
-      setTimeout(() => (asked.abortAfter ? agent.abortRun() : void agent.detachActiveRun()), 20);
-    }
+      if (asked.detachAfter) void agent.detachActiveRun();
+      else agent.abortRun();
+    }, milliseconds);
+  let stopping;
+  const upon = (type) => {
+    // Not from inside the pipeline that is to be stopped.
+    if (type === asked.abortAfter || type === asked.detachAfter) stopping ??= stopIn(20);
   };
   for (const message of asked.add ?? []) agent.addMessage(message);
   const report = {};
   if (asked.run !== false) {
     const { runId, tools, resume, context, forwardedProps } = asked;
+    if (asked.abortIn !== undefined) stopping = stopIn(asked.abortIn);
     const late = setTimeout(() => agent.abortRun(), STEP_SECONDS * 1000);
     try {
       const ended = await agent.runAgent(
@@ -97,6 +102,7 @@ async function step(agent, asked) {
       report.error.payload = copy(error?.payload);
     } finally {
       clearTimeout(late);
+      clearTimeout(stopping);
     }
     // Callbacks at the end (onRunFinalized) are fired and forgotten by the client.
     await new Promise((done) => setTimeout(done, 5));

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 from typing import Any
+from uuid import uuid4
 
 import pytest
-from driving import Client, Server, Talk, said
+from driving import CLIENTS, SECONDS, Answer, Client, Server, Talk, said, serving
 
 RESOLVED = {"interruptId": "i1", "status": "resolved", "payload": {"ok": True}}
 CANCELLED = {"interruptId": "i2", "status": "cancelled"}
@@ -67,7 +70,19 @@ def test_a_client_that_aborts_stops_the_agent(
     talk = client.talk(server.url, said(scenario, abortAfter="TEXT_MESSAGE_CONTENT"))
     step = only(talk)
     assert step.error == {}
-    assert step.settled < 5
+    assert 0 <= step.settled < 5
+    assert server.await_seen(talk.thread, "run ended: abort") == [
+        "agent started",
+        "agent closed",
+        "run ended: abort",
+    ]
+
+
+def test_a_client_may_abort_before_it_has_heard_anything(server: Server, client: Client) -> None:
+    """No header has been sent yet, and the agent is stopped all the same."""
+    step = only(talk := client.talk(server.url, said("mute", abortIn=300)))
+    assert step.events == [] or step.types == ["RUN_ERROR"]
+    assert 0 <= step.settled < 5
     assert server.await_seen(talk.thread, "run ended: abort") == [
         "agent started",
         "agent closed",
@@ -155,6 +170,56 @@ def test_an_agent_that_is_not_served_is_an_http_status(server: Server, client: C
     step = only(client.talk(server.address("nobody"), "text"))
     assert step.error["status"] == 404
     assert step.events == []
+
+
+def test_a_message_without_content_is_refused_with_its_path(
+    server: Server, old_client: Client
+) -> None:
+    """1.0 refuses to send it; 0.0.59 sends what it is given."""
+    step = only(old_client.talk(server.url, {"add": [{"id": "u1", "role": "user"}]}))
+    assert step.error["status"] == 400
+    assert "messages[0].content" in str(step.error["payload"])
+
+
+def test_a_run_id_that_is_open_is_refused(server: Server, client: Client) -> None:
+    thread, run_id = str(uuid4()), str(uuid4())
+    asked: list[Answer] = []
+    first = Thread(target=lambda: asked.append(server.post("pausing", thread=thread, runId=run_id)))
+    first.start()
+    server.await_seen(thread, "agent started")
+    step = only(client.talk(server.url, said("text", runId=run_id)))
+    first.join()
+    assert (step.error["status"], step.events) == (409, [])
+    assert asked[0].types[-1] == "RUN_FINISHED"
+
+
+def test_a_page_that_forgot_its_interrupts_may_begin_anew(server: Server, client: Client) -> None:
+    """The server keeps no threads: what is pending, the client has to know."""
+    talk = client.talk(server.url, "interrupt")
+    assert len(only(talk).pending_interrupts) == 2
+    step = client.run(server.url, "text", threadId=talk.thread)
+    assert step.types[-1] == "RUN_FINISHED"
+
+
+def stop_when_started(server: Server, thread: str) -> None:
+    server.await_seen(thread, "agent started")
+    server.process.send_signal(signal.SIGTERM)
+
+
+def test_a_server_that_stops_ends_the_runs_of_its_clients(client: Client, tmp_path: Path) -> None:
+    with serving(CLIENTS / "interpose.toml", tmp_path / "stderr.txt") as server:
+        stopping = Thread(target=stop_when_started, args=(server, thread := str(uuid4())))
+        stopping.start()
+        step = only(client.talk(server.url, "silent", threadId=thread))
+        stopping.join()
+        assert server.process.wait(SECONDS) == 0
+    assert step.error == {}
+    assert step.answers == [{"id": "m1", "role": "assistant", "content": "Thinking"}]
+    if client.is_old:
+        assert [event["code"] for event in step.of("RUN_ERROR")] == ["cancelled"]
+    else:
+        assert [told["outcome"] for told in step.told("onRunFinishedEvent")] == ["cancelled"]
+    assert "Traceback" not in (tmp_path / "stderr.txt").read_text()
 
 
 # The client's own verification is on, or all of the above would say little ----------------------

@@ -270,6 +270,37 @@ def test_what_a_client_sends_reaches_the_agent(server: Server, client: Client) -
     assert heard.get("protocolVersion") == (None if client.is_old else "1.0")
 
 
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        *("text", "reasoning", "tool with result", "tool with parts", "parallel tools"),
+        *("subagents", "metadata", "messages snapshot", "unknown"),
+    ],
+)
+def test_what_the_agent_said_comes_back_as_history(
+    server: Server, client: Client, scenario: str
+) -> None:
+    talk = client.talk(server.url, scenario, said("recall", "u2"))
+    before, after = talk.steps
+    assert (after.error, talk.said) == ({}, [])
+    assert told(after)["messages"][:-1] == before.messages
+
+
+def test_the_old_client_may_send_binary_parts(server: Server, old_client: Client) -> None:
+    """1.0 has other parts for it, and that is what an agent sees."""
+    binary = {"type": "binary", "mimeType": "image/png", "data": "AA=="}
+    asked = {"id": "u0", "role": "user", "content": [binary]}
+    step = old_client.run(server.url, "recall", messages=[asked])
+    source = {"type": "data", "value": "AA==", "mimeType": "image/png"}
+    assert told(step)["messages"][0]["content"] == [{"type": "image", "source": source}]
+
+
+def test_heartbeats_are_nothing_to_the_client(server: Server, client: Client) -> None:
+    """The server fills the silence of this run with comments, as another test sees."""
+    step = client.run(server.url, "pausing")
+    assert [message["content"] for message in step.answers] == ["Thinking"]
+
+
 def test_what_the_protocol_does_not_know_is_taken_out(server: Server, client: Client) -> None:
     """1.0 would warn of each unknown thing that reached it, and `run` refuses warnings."""
     step = client.run(server.url, "unknown")

@@ -16,7 +16,7 @@ from driving import CLIENTS, Server, serving, stop
 
 from interpose.agui import read_capture, typed, violations
 
-SCENARIOS: list[str] = sorted(runpy.run_path(str(CLIENTS / "scenarios.py"))["SCENARIOS"])
+SCENARIOS: list[str] = sorted(runpy.run_path(str(CLIENTS / "streams.py"))["STREAMS"])
 UNHAPPY = {
     "text": "AGUI105",  # a delta may be empty
     "tool with parts": "AGUI504",  # a result may have parts, since 1.0
@@ -62,6 +62,20 @@ def test_the_checkers_find_what_is_wrong() -> None:
     opened = {"type": "TEXT_MESSAGE_START", "messageId": "m1", "role": "assistant"}
     assert faults([started, opened])
     assert faults([opened])
+
+
+def test_silence_is_filled_with_comments(server: Server) -> None:
+    answer = post(server, "pausing", NEW)
+    assert answer.body.count(b": heartbeat\n\n") >= 2
+    assert answer.types[-1] == "RUN_FINISHED"
+
+
+@pytest.mark.parametrize("version", ["1.1", "2.0", "someday"])
+def test_a_newer_client_is_answered_in_the_protocol_of_today(server: Server, version: str) -> None:
+    answer = server.post("front end tool", protocolVersion=version, notYetKnown={"a": 1})
+    assert answer.status == 200
+    assert answer.events[0]["protocolVersion"] == "1.0"
+    assert answer.events[-1]["outcome"]["pendingToolCallIds"] == ["c1"]
 
 
 def test_proxies_and_caches_are_told_to_let_the_stream_pass(server: Server) -> None:
