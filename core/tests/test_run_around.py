@@ -229,6 +229,21 @@ def test_a_run_error_that_the_agent_sent_is_agent_failed_in_around_run() -> None
     assert played.error == ("busy", "overloaded")
 
 
+def test_an_error_that_the_agent_gave_no_code_has_one_whether_or_not_a_layer_wraps_the_run() -> (
+    None
+):
+    @middleware
+    async def pass_on(
+        ctx: RunContext, run_input: RunAgentInput, call_next: CallRun
+    ) -> AsyncIterator[BaseEvent]:
+        async for event in call_next(run_input):
+            yield event
+
+    for layers in ([], [pass_on]):
+        played = play(layers, agent_of(RunErrorEvent(message="overloaded"), finish=False))
+        assert played.error == ("agent-failed", "overloaded")
+
+
 def test_the_original_exception_survives_every_boundary() -> None:
     seen: list[BaseException] = []
 

@@ -113,7 +113,10 @@ class Outlet:
         return (*closing, event)
 
     def _as_decided(self, event: BaseEvent) -> BaseEvent:
-        """Return the terminal that a cancelled or paused run ends with, whatever came instead."""
+        """Return the terminal that a cancelled or paused run ends with, whatever came instead.
+
+        A RUN_ERROR without a code gets one.
+        """
         record = self._record
         verdict = record.verdict
         if isinstance(verdict, Expire):
@@ -122,6 +125,9 @@ class Outlet:
             decided = ending(verdict, record.thread_id, record.run_id)[-1]
             if type(event.outcome) is not type(getattr(decided, "outcome", None)):
                 return decided
+        if isinstance(event, RunErrorEvent) and event.code is None:
+            # As a layer that wraps the run would have made of it.
+            return event.model_copy(update={"code": AGENT_FAILED})
         return event
 
     def _closed(self) -> Sequence[BaseEvent]:
