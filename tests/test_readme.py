@@ -5,13 +5,16 @@
 * ```` ```sh ```` sets up an environment from an index, so it is a packaging test.
 """
 
+import contextlib
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -21,7 +24,14 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 SECTIONS: Mapping[str, str] = {
     part.partition("\n")[0]: part for part in re.split(r"^## ", README, flags=re.MULTILINE)[1:]
 }
-WORKED = ("Switch middleware on, in a file", "Write a plugin", "Embed it in an application")
+WORKED = (
+    "Switch middleware on, in a file",
+    "Write a plugin",
+    "Embed it in an application",
+    "Put a gateway in front of an agent",
+    "Mount it in FastAPI with your own login",
+)
+PORTS = ("8000", "8001")
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +46,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
     for name, code in {
         "pip": "from pip._internal.cli.main import main",
         "interpose": "from interpose.cli import main",
+        "uvicorn": "from uvicorn.main import main",
     }.items():
         script = folder / "bin" / name
         script.write_text(f"#!{python}\nimport sys\n{code}\nsys.exit(main())\n")
@@ -72,22 +83,99 @@ def prints(printed: str) -> re.Pattern[str]:
     return re.compile(re.escape(printed.strip()).replace(re.escape("..."), ".*"), re.DOTALL)
 
 
+class Following:
+    """Somebody who follows a page in a folder, command by command.
+
+    A command that ends with ``&`` is a server: it is waited for, and stopped at the end. The ports
+    of the page are others here, which are free.
+    """
+
+    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+        self._folder = folder
+        self._environment = dict(environment)
+        self._ports = {port: free_port() for port in PORTS}
+        self._servers: list[tuple[str, str, subprocess.Popen[str]]] = []
+
+    def move_ports(self, files: Iterable[str]) -> None:
+        """Let files of the folder name the free ports, too."""
+        for file in map(self._folder.joinpath, files):
+            if file.exists():
+                file.write_text(self._here(file.read_text("utf-8")), "utf-8")
+
+    def follow(self, blocks: Iterable[tuple[str, str]]) -> None:
+        """Write the files and try the commands; servers are stopped, whatever happens."""
+        try:
+            for info, block in blocks:
+                language, _, name = info.partition(" ")
+                if name:
+                    file = self._folder / name
+                    file.parent.mkdir(parents=True, exist_ok=True)
+                    file.write_text(self._here(block), encoding="utf-8")
+                    continue
+                assert language == "console", f"a block that this test cannot try: {info}"
+                for command, printed in commands(self._here(block)):
+                    self._try(command, printed)
+        finally:
+            self._stop()
+
+    def _here(self, text: str) -> str:
+        for port, free in self._ports.items():
+            text = text.replace(port, free)
+        return text
+
+    def _try(self, command: str, printed: str) -> None:
+        if command.endswith(" &"):
+            self._start(command.removesuffix(" &"), printed)
+            return
+        status, output, errors = shell(command, self._folder, self._environment)
+        assert prints(printed).fullmatch(output.strip()), f"{command}\n{output}\n{errors}"
+        assert status == (1 if printed.startswith("error[") else 0), f"{command}\n{errors}"
+
+    def _start(self, command: str, printed: str) -> None:
+        server = subprocess.Popen(  # noqa: S603 - the commands of our own README
+            ["bash", "-c", command],  # noqa: S607
+            cwd=self._folder,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._servers.append((command, printed, server))
+        taken = {str(found) for found in re.findall(r"\d{4,5}", command + printed)}
+        ports = {*self._ports.values()} & taken
+        assert ports, f"a server whose port nobody says: {command}"
+        until_listening(int(ports.pop()), server)
+
+    def _stop(self) -> None:
+        for command, printed, server in reversed(self._servers):
+            server.terminate()
+            output, errors = server.communicate(timeout=30)
+            if printed.strip():
+                assert prints(printed).fullmatch(output.strip()), f"{command}\n{output}\n{errors}"
+
+
+def free_port() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return str(found.getsockname()[1])
+
+
+def until_listening(port: int, server: subprocess.Popen[str]) -> None:
+    for _ in range(300):
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return
+        if server.poll() is not None:
+            break
+        time.sleep(0.1)
+    server.kill()
+    raise AssertionError(server.communicate())
+
+
 @pytest.mark.parametrize("section", WORKED)
 def test_a_section_can_be_followed(
     section: str, tmp_path: Path, environment: Mapping[str, str]
 ) -> None:
-    for info, block in fenced(SECTIONS[section]):
-        language, _, name = info.partition(" ")
-        if name:
-            file = tmp_path / name
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(block, encoding="utf-8")
-            continue
-        assert language == "console", f"a block that this test cannot try: {info}"
-        for command, printed in commands(block):
-            status, output, errors = shell(command, tmp_path, environment)
-            assert prints(printed).fullmatch(output.strip()), f"{command}\n{output}\n{errors}"
-            assert status == (1 if printed.startswith("error[") else 0), f"{command}\n{errors}"
+    Following(tmp_path, environment).follow(fenced(SECTIONS[section]))
 
 
 def test_the_demo_ends_as_the_readme_says(tmp_path: Path, environment: Mapping[str, str]) -> None:
@@ -117,6 +205,9 @@ def test_every_block_of_the_readme_is_tried() -> None:
             "plugin/src/acme_signature/__init__.py",
         ),
         (WORKED[2], "app.py", "embed/app.py"),
+        (WORKED[3], "upstream.toml", "gateway/upstream.toml"),
+        (WORKED[3], "interpose.toml", "gateway/interpose.toml"),
+        (WORKED[4], "server.py", "fastapi/server.py"),
     ],
 )
 def test_the_files_of_the_readme_are_the_examples(section: str, name: str, example: str) -> None:
@@ -124,16 +215,15 @@ def test_the_files_of_the_readme_are_the_examples(section: str, name: str, examp
     assert block == (ROOT / "examples" / example).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("example", ["config", "embed"])
+@pytest.mark.parametrize("example", ["config", "embed", "fastapi", "gateway"])
 def test_the_commands_of_an_example_run(
     example: str, tmp_path: Path, environment: Mapping[str, str]
 ) -> None:
     folder = shutil.copytree(ROOT / "examples" / example, tmp_path / example)
-    for info, block in fenced((folder / "README.md").read_text(encoding="utf-8")):
-        assert info == "console"
-        for command, _ in commands(block):
-            status, _, errors = shell(command, folder, environment)
-            assert status == 0, f"{command}\n{errors}"
+    following = Following(folder, environment)
+    following.move_ports(["interpose.toml", "upstream.toml"])
+    page = (folder / "README.md").read_text(encoding="utf-8")
+    following.follow(fenced(page))
 
 
 @pytest.mark.packaging
