@@ -239,15 +239,15 @@ def test_a_stream_that_ends_without_a_terminal_is_truncated(logged: list[str]) -
     [
         (
             b'data: {"type": oops}\n\n',
-            "Event 1 of the stream is not JSON: Expecting value (column 10).",
+            "Event 1 of the stream is no JSON object: Expecting value (column 10).",
         ),
-        (b"data: [1]\n\n", "Event 1 of the stream is a JSON array, not an object."),
-        (b"data: null\n\n", "Event 1 of the stream is a JSON null, not an object."),
-        (b"data\n\n", "Event 1 of the stream is not JSON: Expecting value (column 1)."),
-        (b'data: {"type": NaN}\n\n', "Event 1 of the stream is not JSON: it has no NaN."),
+        (b"data: [1]\n\n", "Event 1 of the stream is no JSON object: it is an array."),
+        (b"data: null\n\n", "Event 1 of the stream is no JSON object: it is null."),
+        (b"data\n\n", "Event 1 of the stream is no JSON object: Expecting value (column 1)."),
+        (b'data: {"type": NaN}\n\n', "Event 1 of the stream is no JSON object: it has no NaN."),
         (
             b"data: " + b"[" * 100_000 + b"\n\n",
-            "Event 1 of the stream is not JSON: it is nested too deeply.",
+            "Event 1 of the stream is no JSON object: it is nested too deeply.",
         ),
     ],
 )

@@ -12,6 +12,7 @@ HEAVY = {"pydantic", "ag_ui", "asyncio", "loguru", "rich", "pluggy", "importlib_
 COMMANDS = [
     "demo",
     "run",
+    "verify",
     "plugins",
     "plan",
     "why",

@@ -13,7 +13,7 @@ from pydantic_core import PydanticSerializationError
 
 from interpose.agents.address import authorization, header_faults, url_faults
 from interpose.agui.decoding import NotJson, from_json, kind_of
-from interpose.agui.sse import MAX_EVENT_BYTES
+from interpose.agui.sse import MAX_EVENT_BYTES, SseEvent
 from interpose.authoring import Agent, AgentFactory, Settings
 from interpose.capability import CREDENTIALS
 from interpose.context import AgentContext, LifespanContext
@@ -98,7 +98,7 @@ class RemoteAgent:
         async with aclosing(asked) as events:
             index = 0
             async for event in events:
-                raw = raw_event(event.data, index)
+                raw = _raw_event(event, index)
                 index += 1
                 if raw.get("type") in _TERMINALS:
                     try:
@@ -169,20 +169,23 @@ def body_of(run_input: RunAgentInput) -> bytes:
         ) from None
 
 
-def raw_event(data: str, index: int) -> Mapping[str, Any]:
-    """Return one event as decoded from the wire.
-
-    Raises :class:`InvalidStream` (rule ``malformed-value``), which never repeats a value.
-    """
-    try:
-        value = from_json(data)
-    except NotJson as error:
-        said = f"Event {index} of the stream is not JSON: {error.said}."
-        raise InvalidStream(said, rule="malformed-value", index=index) from None
+def raw_event(data: str) -> Mapping[str, Any]:
+    """Return one event as decoded from the wire. Raises :class:`NotJson` if it is no object."""
+    value = from_json(data)
     if not isinstance(value, dict):
-        said = f"Event {index} of the stream is a JSON {kind_of(value)}, not an object."
-        raise InvalidStream(said, rule="malformed-value", index=index)
+        raise NotJson(f"it is {kind_of(value)}")
     return value
+
+
+def _raw_event(event: SseEvent, index: int) -> Mapping[str, Any]:
+    try:
+        return raw_event(event.data)
+    except NotJson as error:
+        raise InvalidStream(
+            f"Event {index} of the stream is no JSON object: {error.said}.",
+            rule="malformed-value",
+            index=index,
+        ) from None
 
 
 def _authorization(ctx: AgentContext) -> str | None:

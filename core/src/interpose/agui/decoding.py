@@ -42,7 +42,7 @@ def decoder() -> json.JSONDecoder:
 
 
 def kind_of(value: Any) -> str:
-    """Name the JSON type of a decoded value: ``array``, ``null``."""
+    """Name the JSON type of a decoded value: ``an array``, ``null``."""
     return _KINDS.get(type(value), type(value).__name__)
 
 
@@ -55,11 +55,11 @@ def _no_constant(name: str) -> NoReturn:
 
 
 _KINDS = {
-    dict: "object",
-    list: "array",
-    str: "string",
-    int: "number",
-    float: "number",
-    bool: "boolean",
+    dict: "an object",
+    list: "an array",
+    str: "a string",
+    int: "a number",
+    float: "a number",
+    bool: "a boolean",
     type(None): "null",
 }

@@ -131,6 +131,47 @@ def _serve(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _verify(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "target",
+        metavar="FILE|URL",
+        help="a recording (JSON lines, SSE or a JSON array; - is standard input), or an endpoint",
+    )
+    asked: Any = parser.add_argument_group("for an endpoint")
+    said = asked.add_mutually_exclusive_group()
+    said.add_argument("text", nargs="?", metavar="TEXT", help="what the user says (default: hello)")
+    said.add_argument(
+        "--input", metavar="FILE", help="a whole RunAgentInput as JSON; - is standard input"
+    )
+    asked.add_argument(
+        "--header", metavar="NAME=VALUE", action="append", default=[], help="send a header"
+    )
+    asked.add_argument(
+        "--header-env",
+        metavar="NAME=VARIABLE",
+        action="append",
+        default=[],
+        help="send a header whose value is in a variable, so that no list of processes shows it",
+    )
+    asked.add_argument(
+        "--timeout",
+        metavar="SECONDS",
+        type=_seconds,
+        help="how long the whole stream may take (default: 60)",
+    )
+    _json(parser, "what is found")
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds < float("inf"):
+        raise ValueError
+    return seconds
+
+
+_seconds.__name__ = "number of seconds"  # what argparse calls it: "invalid number of seconds value"
+
+
 def _plan(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "agent",
@@ -175,6 +216,14 @@ COMMANDS: Final = {
         "and answer with server-sent events. On loopback only, unless --host or [server] says\n"
         "otherwise. SIGTERM and Ctrl-C let open runs end, then stop; Ctrl-C again does not wait.",
         _serve,
+    ),
+    "verify": Command(
+        "verify",
+        "find what breaks the rules of AG-UI in a recording or at an endpoint",
+        "Find every violation of the rules of AG-UI, with the number of the event and the rule:\n"
+        "in a recording, or in what an endpoint streams when it is asked. Content that AG-UI\n"
+        "does not describe is a warning. Needs no configuration.",
+        _verify,
     ),
     "plugins": Command(
         "plugins",
