@@ -1,0 +1,55 @@
+"""A pair of servers, and nginx in front of them, for all tests that leave them running."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from driving import Server
+from gateways import KEY, outer_of, running
+from proxies import SETTINGS, nginx
+
+
+@pytest.fixture(scope="session", autouse=True)
+def key() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GATEWAY_KEY", KEY)
+        for name in ("HTTP_PROXY", "ALL_PROXY"):  # which nobody asked the gateway to use
+            patch.setenv(name, "http://127.0.0.1:9")
+            patch.setenv(name.lower(), "http://127.0.0.1:9")
+        assert os.environ["GATEWAY_KEY"] == KEY
+        yield
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where both servers log."""
+    return tmp_path_factory.mktemp("gateway")
+
+
+@pytest.fixture(scope="session")
+def inner(folder: Path, key: None) -> Iterator[Server]:
+    with running("inner", folder) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def outer(folder: Path, inner: Server) -> Iterator[Server]:
+    with outer_of(inner.url, folder) as server:
+        yield server
+
+
+@pytest.fixture(scope="session", params=SETTINGS)
+def front(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, outer: Server
+) -> Iterator[Server]:
+    """nginx, told not to buffer, or left to obey what the server says of its streams."""
+    program = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
+    if program is None:
+        pytest.skip("no nginx on this machine; Debian has it as nginx-light")
+    folder = tmp_path_factory.mktemp("nginx")
+    with nginx(program, folder, outer.url, settings=SETTINGS[request.param]) as server:
+        yield server
