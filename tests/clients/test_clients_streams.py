@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from driving import Client, Server, Step, said
+from driving import SECONDS, Client, Server, Step, said
 
 PICTURE = {"type": "url", "value": "https://example.com/sky.png"}
 PARTS = [{"type": "text", "text": "18 degrees"}, {"type": "image", "source": PICTURE}]
@@ -318,12 +319,19 @@ def test_a_middleware_in_the_client_sees_the_stream(server: Server, client: Clie
     assert [message["metadata"] for message in step.answers] == [{"marked": True}] * 2
 
 
-def test_clients_on_one_server_do_not_mix(server: Server, client: Client) -> None:
-    """Runs of several threads, one after the other in one process, know nothing of each other."""
-    first = client.talk(server.url, "recall", "state")
-    second = client.talk(server.url, "recall")
-    assert [told(talk.steps[0])["threadId"] for talk in (first, second)] == [
-        first.thread,
-        second.thread,
-    ]
-    assert second.steps[0].state == {}
+def test_runs_at_once_do_not_mix(server: Server, new_client: Client, old_client: Client) -> None:
+    """Both clients, and others beside them, each on a thread of its own."""
+    threads = [f"thread {number}" for number in range(12)]
+    with ThreadPoolExecutor(14) as pool:
+        talks = [
+            pool.submit(client.talk, server.url, "recall", "pausing", "recall")
+            for client in (new_client, old_client)
+        ]
+        others = [pool.submit(server.post, "pausing", thread=thread) for thread in threads]
+        answers = [other.result(SECONDS) for other in others]
+        held = [talk.result(SECONDS) for talk in talks]
+    assert [answer.events[0]["threadId"] for answer in answers] == threads
+    assert {answer.types[-1] for answer in answers} == {"RUN_FINISHED"}
+    for talk in held:
+        assert [step.error for step in talk.steps] == [{}, {}, {}]
+        assert {told(step)["threadId"] for step in talk.steps[::2]} == {talk.thread}

@@ -5,6 +5,7 @@ Each scenario is judged by the rules of this project and by a checker that knows
 
 from __future__ import annotations
 
+import json
 import runpy
 import signal
 from pathlib import Path
@@ -84,8 +85,20 @@ def test_proxies_and_caches_are_told_to_let_the_stream_pass(server: Server) -> N
     assert headers.get("x-accel-buffering") == "no"
 
 
-def test_the_server_ends_cleanly_while_a_client_is_connected(tmp_path: Path) -> None:
+def test_the_server_ends_in_good_order(tmp_path: Path) -> None:
+    """`serving` looks at how it ended, and at what it logged."""
     with serving(CLIENTS / "interpose.toml", tmp_path / "stderr.txt") as server:
         assert server.post("text").status == 200
         assert stop(server.process, signal.SIGTERM) == 0
-    assert "Traceback" not in (tmp_path / "stderr.txt").read_text()
+
+
+@pytest.mark.parametrize("version", ["v1", "v0"])
+def test_the_packages_of_the_clients_are_pinned(version: str) -> None:
+    """To the byte, and wherever they come from."""
+    package = json.loads((CLIENTS / version / "package.json").read_text())
+    [wanted] = package["dependencies"].values()
+    assert wanted == {"v1": "1.0.0", "v0": "0.0.59"}[version]
+    lock = json.loads((CLIENTS / version / "package-lock.json").read_text())
+    locked = {name: entry for name, entry in lock["packages"].items() if name}
+    assert locked["node_modules/@ag-ui/client"]["version"] == wanted
+    assert all("integrity" in entry and "resolved" not in entry for entry in locked.values())

@@ -134,8 +134,11 @@ def until(look: Callable[[], list[str]], enough: Callable[[list[str]], bool]) ->
 
 
 @contextmanager
-def serving(config: Path, log: Path, *options: str) -> Iterator[Server]:
-    """Run `interpose serve` on a free port; afterwards end it, by its own id."""
+def serving(config: Path, log: Path, *options: str, ends: int = 0) -> Iterator[Server]:
+    """Run `interpose serve` on a free port; afterwards end it, by its own id, in good order.
+
+    ``ends``: how it is to have ended, where a test does worse to it.
+    """
     environ = {name: value for name, value in os.environ.items() if "INTERPOSE" not in name}
     command = [sys.executable, "-m", "interpose", "serve", "--config", str(config), "--port", "0"]
     with log.open("w") as errors:
@@ -153,7 +156,9 @@ def serving(config: Path, log: Path, *options: str) -> Iterator[Server]:
         assert address is not None, f"no address in {line!r}\n{log.read_text()}"
         yield Server(process, address[0], log)
     finally:
-        stop(process)
+        code = stop(process)
+    assert code == ends, log.read_text()
+    assert "Traceback" not in log.read_text(), log.read_text()
 
 
 class Step:
