@@ -34,12 +34,10 @@ def running(name: str, folder: Path, *options: str, ends: int = 0) -> Iterator[S
     """Run the server of `<name>.toml`, with its log of runs in ``folder``; see how it ends."""
     log = folder / f"{name}.txt"
     runs = f"middleware.logging.file={runs_of(name, folder)}"
-    with serving(GATEWAY / f"{name}.toml", log, "--set", runs, *options) as server:
+    config = GATEWAY / f"{name}.toml"
+    with serving(config, log, "--set", runs, *options, ends=ends) as server:
         yield server
-    said = log.read_text()
-    assert server.process.returncode == ends, said
-    assert KEY not in said
-    assert "Traceback" not in said, said
+    assert KEY not in log.read_text()
 
 
 def runs_of(name: str, folder: Path) -> Path:
