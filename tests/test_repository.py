@@ -140,7 +140,8 @@ def test_a_plugin_asks_for_a_range_of_core_and_pins_nothing(plugin: Distribution
 
 @ALL
 def test_a_distribution_declares_what_it_imports(distribution: Distribution) -> None:
-    declared = {canonical(each.name) for each in distribution.requirements}
+    needs = (*distribution.requirements, *distribution.extras)
+    declared = {canonical(each.name) for each in needs}
     assert imported_distributions(distribution) - declared == set()
 
 

@@ -52,6 +52,12 @@ class Distribution:
         return tuple(Requirement(each) for each in self.project["dependencies"])
 
     @property
+    def extras(self) -> tuple[Requirement, ...]:
+        """What it needs for its extras, each of which a user may leave out."""
+        tables = self.project.get("optional-dependencies", {})
+        return tuple(Requirement(each) for table in tables.values() for each in table)
+
+    @property
     def plugins(self) -> Mapping[str, str]:
         """Its entry points of the group ``interpose``."""
         return dict(self.project.get("entry-points", {}).get("interpose", {}))
