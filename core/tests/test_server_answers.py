@@ -66,10 +66,14 @@ def test_each_agent_has_its_route_and_an_unknown_one_is_not_found() -> None:
         async with served(Host(agents=agents)) as (client, _):
             default = await client.post("/", json=body())
             billing = await client.post("/agents/billing", json=body())
+            slashed = await client.post("/agents/billing/", json=body())
             unknown = await client.post("/agents/nobody", json=body())
+            nowhere_either = await client.post("/healthz/", json=body())
             nowhere = await client.post("/elsewhere", json=body())
         assert "first" in default.text
         assert "second" in billing.text
+        assert "second" in slashed.text
+        assert nowhere_either.status_code == 404
         assert (unknown.status_code, unknown.json()["code"]) == (404, "no-agent")
         assert (nowhere.status_code, nowhere.json()["code"]) == (404, "not-found")
 
@@ -388,7 +392,7 @@ def test_browsers_may_call_from_the_origins_that_the_operator_names_only() -> No
     preflight = {
         "origin": "https://app.example",
         "access-control-request-method": "POST",
-        "access-control-request-headers": "content-type",
+        "access-control-request-headers": "content-type,x-tenant",
     }
 
     async def test() -> None:
@@ -406,6 +410,7 @@ def test_browsers_may_call_from_the_origins_that_the_operator_names_only() -> No
             answer = await client.post("/", json=body(), headers={"origin": "https://app.example"})
         assert on.status_code == 200
         assert on.headers["access-control-allow-origin"] == "https://app.example"
+        assert "x-tenant" in on.headers["access-control-allow-headers"]
         assert foreign.status_code == 400
         assert answer.headers["access-control-allow-origin"] == "https://app.example"
 

@@ -81,6 +81,7 @@ class ServerApp:
         routes = [
             Route("/", self._run, methods=["POST"]),
             Route("/agents/{agent}", self._run, methods=["POST"]),
+            Route("/agents/{agent}/", self._run, methods=["POST"]),
             Route("/healthz", self._health, methods=["GET"]),
             Route("/readyz", self._ready, methods=["GET"]),
         ]
@@ -96,7 +97,7 @@ class ServerApp:
                     CORSMiddleware,
                     allow_origins=table.cors,
                     allow_methods=["GET", "POST"],
-                    allow_headers=["accept", "authorization", "content-type"],
+                    allow_headers=["*"],  # without credentials a header gives away nothing
                     expose_headers=["retry-after"],
                 )
             )
@@ -111,6 +112,8 @@ class ServerApp:
                 Exception: _unexpected,
             },
         )
+        # A redirect names the address that this server sees, which is not the client's.
+        self._app.router.redirect_slashes = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or the start and stop of the server."""
