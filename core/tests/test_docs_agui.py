@@ -8,7 +8,6 @@ import re
 from pathlib import Path
 
 import pytest
-from commandline import CommandLine
 from repository import fenced
 
 import interpose.agui
@@ -29,14 +28,6 @@ def test_an_example_prints_what_the_page_says(code: str, said: str) -> None:
     with contextlib.redirect_stdout(printed):
         exec(compile(code, "docs/agui.md", "exec"), {"__name__": "example"})  # noqa: S102
     assert printed.getvalue() == said
-
-
-def test_the_command_prints_what_the_page_says(cli: CommandLine) -> None:
-    [(name, recording)] = [(kind, code) for kind, code in BLOCKS if kind.startswith("jsonl ")]
-    cli.write(recording, name.removeprefix("jsonl "))
-    [session] = [code for kind, code in BLOCKS if kind == "console"]
-    command, _, said = session.removeprefix("$ interpose ").partition("\n")
-    assert cli(*command.split()).out == said
 
 
 def test_every_python_block_is_an_example() -> None:

@@ -13,6 +13,7 @@ from ag_ui.core import (
     RunAgentInput,
     RunFinishedEvent,
     RunStartedEvent,
+    TextMessageChunkEvent,
     TextMessageEndEvent,
     UserMessage,
 )
@@ -21,7 +22,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from playing import agent_of, play
 
-from interpose import DROP, Host, Layer, Middleware, Result, RunContext, RunResult, on
+from interpose import DROP, CallRun, Host, Layer, Middleware, Result, RunContext, RunResult, on
 from interpose.agui import EVENT_CLASSES, Expander, Verifier, strip, to_json
 
 SCRIPTS: dict[str, Sequence[Item]] = {}
@@ -171,3 +172,18 @@ def test_a_start_that_is_lost_is_supplied_before_the_error(layers: list[Any]) ->
     played = play(layers, agent_of())
     assert played.types == ["RUN_STARTED", "RUN_ERROR"]
     assert played.error[0] == "invalid-stream"
+
+
+class EmitsAChunk(Middleware):
+    async def around_run(
+        self, ctx: RunContext, run_input: RunAgentInput, call_next: CallRun
+    ) -> AsyncIterator[BaseEvent]:
+        async for event in call_next(run_input):
+            ctx.emit(TextMessageChunkEvent(message_id="m", delta="hi"))
+            yield event
+
+
+def test_a_chunk_cannot_be_emitted_because_no_layer_would_expand_it() -> None:
+    played = play([EmitsAChunk], agent_of())
+    assert played.error[0] == "middleware-contract"
+    assert "ctx.emit with a TextMessageChunkEvent" in str(played.result.error)

@@ -165,7 +165,8 @@ class RunContext:
     def emit(self, event: BaseEvent) -> None:
         """Send an event just outside this layer, before the next event that reaches it.
 
-        Not in event hooks: return a list there. After the terminal it is dropped with a warning.
+        Not in event hooks: return a list there. A whole event, no chunk: :class:`MiddlewareError`
+        otherwise. After the terminal it is dropped with a warning.
         """
         self._run.emit(self.layer, event)
 

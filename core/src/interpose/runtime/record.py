@@ -12,6 +12,7 @@ from uuid import uuid4
 
 from ag_ui.core import BaseEvent, Interrupt, Message, RunAgentInput
 
+from interpose.agui import CHUNKS
 from interpose.capability import Capability
 from interpose.errors import CapabilityError, MiddlewareError, RunError, UsageError
 from interpose.logs import bound, cause
@@ -202,6 +203,12 @@ class RunRecord:
             raise MiddlewareError(
                 f"layer {layer!r} called ctx.emit with a {type(event).__name__}",
                 hint="give it an event of ag_ui.core",
+            )
+        if event.__class__ in CHUNKS:
+            raise MiddlewareError(
+                f"layer {layer!r} called ctx.emit with a {type(event).__name__}, which is no whole "
+                "event",
+                hint="emit START, CONTENT and END; what opens and what closes is then certain",
             )
         if self.ended:
             self.log(layer).warning("an event that layer {} emitted came after the terminal", layer)
