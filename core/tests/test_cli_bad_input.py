@@ -337,7 +337,7 @@ def test_text_cut_inside_a_character_ends_the_run_as_one_error(cli: CommandLine)
         '{"type": "RUN_STARTED", "threadId": "t", "runId": "r"}',
         '{"type": "TEXT_MESSAGE_START", "messageId": "m", "role": "assistant"}',
         '{"type": "TEXT_MESSAGE_CONTENT", "messageId": "m", "delta": "\\ud83d"}',
-        '{"type": "TEXT_MESSAGE_CONTENT", "messageId": "m", "delta": "\\ude00"}',
+        '{"type": "TEXT_MESSAGE_CONTENT", "messageId": "m", "delta": "and on"}',
     ]
     cli.write("\n".join(lines), "cut.jsonl")
     outcome = cli("run", "hello", "--json", "--replay", "cut.jsonl")

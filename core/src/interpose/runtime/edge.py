@@ -9,11 +9,12 @@ from ag_ui.core import BaseEvent, EventType, RunAgentInput
 
 from interpose.agui import CHUNKS, Compatibility, Expander, Stripper
 from interpose.context import AgentContext
-from interpose.errors import InvalidStream, TruncatedStream
+from interpose.errors import TruncatedStream
 from interpose.runtime.boundary import Boundary
 from interpose.runtime.closing import close
 from interpose.runtime.control import EndRun
 from interpose.runtime.failure import AGENT_FAILED
+from interpose.runtime.halves import Halves
 from interpose.runtime.record import RunRecord
 
 Events = AsyncGenerator[BaseEvent, None]
@@ -27,6 +28,7 @@ async def play_agent(record: RunRecord, run_input: RunAgentInput, *, expand: boo
     """
     expander = Expander() if expand else None
     stripper = Stripper(Compatibility())
+    halves = Halves()
     iterator: AsyncIterator[BaseEvent] | None = None
     boundary = Boundary(record, AGENT_FAILED)
     try:
@@ -39,7 +41,7 @@ async def play_agent(record: RunRecord, run_input: RunAgentInput, *, expand: boo
                     _warn(record, stripper)
                 if event is None:
                     continue
-                _refuse_half_characters(event)
+                event = halves.join(event)
                 record.current = event
                 if expander is None or (expander.idle and event.__class__ not in CHUNKS):
                     yield event
@@ -72,19 +74,6 @@ async def _from_agent(record: RunRecord, iterator: AsyncIterator[BaseEvent]) -> 
     if event is None:
         raise TruncatedStream("The agent's stream ended without RUN_FINISHED or RUN_ERROR.")
     return event
-
-
-def _refuse_half_characters(event: BaseEvent) -> None:
-    """Refuse text cut inside a character (a UTF-16 surrogate): no layer could look at it."""
-    delta = getattr(event, "delta", None)
-    if isinstance(delta, str) and not delta.isascii():
-        try:
-            delta.encode()
-        except UnicodeEncodeError:
-            raise InvalidStream(
-                f"{event.type.value} holds half a character (a lone surrogate).",
-                rule="malformed-value",
-            ) from None
 
 
 def _warn(record: RunRecord, stripper: Stripper) -> None:
