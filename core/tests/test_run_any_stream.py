@@ -17,7 +17,8 @@ from ag_ui.core import (
     TextMessageEndEvent,
     UserMessage,
 )
-from anything import Act, Item, acts, chains, streams
+from anylayers import Act, acts, chains
+from anything import Item, streams
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from playing import agent_of, play
