@@ -7,7 +7,7 @@ something that is neither, or an exception to raise.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from ag_ui.core import (
@@ -20,8 +20,6 @@ from ag_ui.core import (
     RunFinishedInterruptOutcome,
     RunStartedEvent,
     TextMessageContentEvent,
-    TextMessageEndEvent,
-    TextMessageStartEvent,
 )
 from hypothesis import strategies as st
 
@@ -184,31 +182,111 @@ _tame = st.one_of(_whole, _whole_raw, _odd)
 wild = st.one_of(_tame, _tame, st.sampled_from(BROKEN).map(_constant), st.sampled_from(FRAME))
 
 
-def _message(id_: str, deltas: list[str]) -> list[Item]:
-    events = [
-        TextMessageStartEvent(message_id=id_, role="assistant"),
-        *(TextMessageContentEvent(message_id=id_, delta=delta) for delta in deltas),
-        TextMessageEndEvent(message_id=id_),
+# -- streams ------------------------------------------------------------------------------------
+
+GROUPS: list[list[tuple[str, dict[str, Any]]]] = [
+    [
+        ("TEXT_MESSAGE_START", {"messageId": "$"}),
+        ("TEXT_MESSAGE_CONTENT", {"messageId": "$", "delta": "hi "}),
+        ("TEXT_MESSAGE_CONTENT", {"messageId": "$", "delta": "word"}),
+        ("TEXT_MESSAGE_END", {"messageId": "$"}),
+    ],
+    [
+        ("TOOL_CALL_START", {"toolCallId": "$", "toolCallName": "f"}),
+        ("TOOL_CALL_ARGS", {"toolCallId": "$", "delta": "{}"}),
+        ("TOOL_CALL_END", {"toolCallId": "$"}),
+        ("TOOL_CALL_RESULT", {"toolCallId": "$", "messageId": "r$", "content": "ok"}),
+    ],
+    [
+        ("REASONING_START", {"messageId": "$"}),
+        ("REASONING_MESSAGE_START", {"messageId": "$", "role": "reasoning"}),
+        ("REASONING_MESSAGE_CONTENT", {"messageId": "$", "delta": "hm"}),
+        ("REASONING_MESSAGE_END", {"messageId": "$"}),
+        ("REASONING_END", {"messageId": "$"}),
+    ],
+    [
+        ("THINKING_START", {"title": "t"}),
+        ("THINKING_TEXT_MESSAGE_START", {}),
+        ("THINKING_TEXT_MESSAGE_CONTENT", {"delta": "hm"}),
+        ("THINKING_TEXT_MESSAGE_END", {}),
+        ("THINKING_END", {}),
+    ],
+    [("STEP_STARTED", {"stepName": "$"}), ("STEP_FINISHED", {"stepName": "$"})],
+    [
+        ("SUBAGENT_STARTED", {"subagentRunId": "$", "name": "n"}),
+        ("TEXT_MESSAGE_CHUNK", {"messageId": "m$", "delta": "a", "subagentRunId": "$"}),
+        ("TEXT_MESSAGE_CHUNK", {"messageId": "m$", "delta": "b", "subagentRunId": "$"}),
+        ("SUBAGENT_FINISHED", {"subagentRunId": "$", "result": None}),
+    ],
+    [
+        ("TEXT_MESSAGE_CHUNK", {"messageId": "$", "delta": "hi"}),
+        ("TEXT_MESSAGE_CHUNK", {"messageId": "$", "rawEvent": {"a": 1}}),
+    ],
+    [
+        ("TOOL_CALL_CHUNK", {"toolCallId": "$", "toolCallName": "f", "delta": "{"}),
+        ("TOOL_CALL_CHUNK", {"toolCallId": "$", "toolCallName": "f", "delta": "}"}),
+    ],
+    [("STATE_SNAPSHOT", {"snapshot": {"n": 1}}), ("STATE_DELTA", {"delta": []})],
+    [("CUSTOM", {"name": "$", "value": None})],
+    [("RAW", {"event": {"id": "$"}}), ("HOLOGRAM", {})],
+]
+"""What belongs together, with ``$`` for an id; any of them may interleave and stay valid."""
+
+
+def _named(value: Any, id_: str) -> Any:
+    if isinstance(value, str):
+        return value.replace("$", id_)
+    return (
+        {key: _named(item, id_) for key, item in value.items()}
+        if isinstance(value, dict)
+        else value
+    )
+
+
+@st.composite
+def bodies(draw: st.DrawFn) -> list[Item]:
+    """What a valid run holds between its start and its end, as models or as raw data."""
+    chosen = draw(st.lists(st.sampled_from(range(len(GROUPS))), max_size=4))
+    thinking = [index for index in chosen if GROUPS[index][0][0] == "THINKING_START"]
+    left = [
+        [{"type": kind, **_named(fields, f"g{number}")} for kind, fields in GROUPS[index]]
+        for number, index in enumerate(chosen)
+        if index not in thinking[1:] or chosen.index(index) == number
     ]
-    return [_constant(event) for event in events]
+    body: list[Item] = []
+    while left:
+        at = draw(st.integers(0, len(left) - 1))
+        raw = left[at].pop(0)
+        left = [group for group in left if group]
+        typed = raw["type"] in EVENT_CLASSES and draw(st.booleans())
+        body.append(_constant(EVENT_CLASSES[raw["type"]].model_validate(raw) if typed else raw))
+    return body
 
 
-_messages = st.builds(_message, st.sampled_from(["m", "n"]), st.lists(st.just("word "), max_size=3))
-items = st.one_of(_tame.map(lambda item: [item]), _messages)
+def _with(run: list[Item], at: int, item: Item) -> list[Item]:
+    place = 1 + at % len(run)
+    return [*run[:place], item, *run[place:]]
 
 
-def _joined(parts: Sequence[Sequence[Item]]) -> list[Item]:
-    return [item for part in parts for item in part]
+def _without(run: list[Item], at: int) -> list[Item]:
+    return [item for index, item in enumerate(run) if index != at % len(run)]
 
 
-bodies = st.lists(items, max_size=6).map(_joined)
-"""Between a run's start and end, mostly in order."""
-
-streams = st.one_of(
-    st.builds(lambda body: [started, *body, finished], bodies),
-    st.builds(lambda body, end: [started, *body, end], bodies, st.sampled_from(FRAME)),
-    st.builds(lambda body, more: [started, *body, finished, *more], bodies, bodies),
-    st.builds(lambda one, two: [started, *one, finished, started, *two, finished], bodies, bodies),
-    st.lists(wild, max_size=8),
-    st.builds(lambda body: [started, *body], st.lists(wild, max_size=8)),
+_runs = st.builds(lambda body, end: [started, *body, end], bodies(), st.just(finished))
+_places = st.integers(0, 12)
+_kinds = {
+    "valid": _runs,
+    "ended otherwise": st.builds(
+        lambda body, end: [started, *body, end], bodies(), st.sampled_from(FRAME)
+    ),
+    "with one more": st.builds(_with, _runs, _places, _tame),
+    "with anything": st.builds(_with, _runs, _places, wild),
+    "with one less": st.builds(_without, _runs, _places),
+    "two runs": st.builds(lambda one, more: [*one, *more], _runs, st.one_of(_runs, bodies())),
+    "anything": st.lists(wild, max_size=8),
+}
+_weights = {"valid": 5, "with one more": 3, "two runs": 2}
+streams = st.sampled_from([kind for kind in _kinds for _ in range(_weights.get(kind, 1))]).flatmap(
+    lambda kind: _kinds[kind]
 )
+"""What an agent sends: often valid, often nearly so, and sometimes anything."""

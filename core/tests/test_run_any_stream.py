@@ -125,7 +125,7 @@ def check(asked: RunAgentInput, events: Sequence[BaseEvent], result: RunResult) 
 
 
 @settings(
-    max_examples=500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
     stream=streams,
