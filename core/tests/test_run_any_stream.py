@@ -21,6 +21,7 @@ from anylayers import Act, acts, chains
 from anything import Item, streams
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from independent import CONTENT, complaints
 from playing import agent_of, play
 
 from interpose import DROP, CallRun, Host, Layer, Middleware, Result, RunContext, RunResult, on
@@ -112,6 +113,7 @@ def check(asked: RunAgentInput, events: Sequence[BaseEvent], result: RunResult) 
         for part in expander.push(event):
             verifier.check(part)
     verifier.finish()
+    assert complaints(events, without=CONTENT) == []
 
     for event in events:
         assert type(event) is EVENT_CLASSES[event.type.value]
