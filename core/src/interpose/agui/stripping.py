@@ -16,6 +16,7 @@ from pydantic import BaseModel, ValidationError
 
 from interpose.agui.catalogue import EVENT_CLASSES, KNOWN_EVENTS
 from interpose.agui.compat import Compatibility
+from interpose.agui.foreign import FREE_FORM, with_json
 from interpose.agui.malformed import faults
 from interpose.agui.shapes import DROP, Report, join, record_of
 from interpose.errors import InputError, InvalidStream
@@ -104,7 +105,8 @@ class Stripper:
     sends the same unknown property with every token is reported once.
 
     A typed event of a known class without top-level extras passes as the same object; what its
-    nested objects carry beyond the protocol is not looked for, they came through a validator.
+    nested objects carry beyond the protocol is not looked for, they came through a validator. Only
+    objects in a free-form value, such as a state, become the JSON that they would be on the wire.
 
     ``compatibility``: converts raw events of older versions first; its warnings are collected here.
     """
@@ -122,7 +124,7 @@ class Stripper:
         Raises InvalidStream when a known value is malformed, or when it is no event at all.
         """
         if event.__class__ in KNOWN_EVENTS and not event.__pydantic_extra__:
-            return event
+            return with_json(event) if event.__class__ in FREE_FORM else event
         if isinstance(event, BaseModel):
             event = _shallow(event)
         elif not isinstance(event, Mapping):
@@ -137,6 +139,8 @@ class Stripper:
                 older.warnings.clear()
         stripped, warnings = strip(event)
         self._collect(warnings)
+        if stripped is not None and stripped.__class__ in FREE_FORM:
+            return with_json(stripped)
         return stripped
 
     def _collect(self, warnings: Iterable[str]) -> None:

@@ -11,6 +11,7 @@ import json
 import re
 from typing import Any, Final
 
+from interpose.agui.foreign import as_json
 from interpose.text.lanes import Holding, Incremental, Lane, Piece, TextLane, Work, whole
 
 _SIMPLE: Final = {
@@ -249,4 +250,6 @@ def json_value(holding: Holding, value: Any) -> Work[Any]:
         if is_long_number(holding, written):
             edited = yield from whole(holding, written)
             return value if edited == written else edited
-    return value
+        return value
+    written_out = as_json(value)  # an object, as code may put it into a state
+    return value if written_out is value else (yield from json_value(holding, written_out))
