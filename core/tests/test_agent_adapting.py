@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 from ag_ui.core import BaseEvent, RunAgentInput
+from playing import agent_of
 
+from interpose import Host, StartupError
 from interpose.authoring import AgentFactory, NoSettings, Point, Settings
 from interpose.capability import PRINCIPAL
 from interpose.errors import Problem, UsageError
@@ -329,6 +331,18 @@ def test_a_framework_is_recognised_although_its_agent_has_a_run() -> None:
         "ag_ui_chat = AgUi()\n"
         'Then use = "app:ag_ui_chat".'
     )
+
+
+def test_an_object_that_is_given_in_code_is_called_agent() -> None:
+    agent = of_framework("langgraph.pregel", "Pregel")
+    with pytest.raises(StartupError) as given:
+        Host(agent=agent)
+    with pytest.raises(StartupError) as wrapped:
+        Host(agent=agent_of()).wrap(agent)
+    for caught in (given, wrapped):
+        [problem] = caught.value.problems
+        assert "graph=agent, " in problem.hint
+        assert problem.hint.endswith("\nag_ui_agent = AgUi()\nThen use ag_ui_agent.")
 
 
 def test_the_class_of_a_framework_is_recognised_too() -> None:

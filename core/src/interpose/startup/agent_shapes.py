@@ -147,7 +147,11 @@ def _takes_context(run: Callable[..., Any]) -> bool:
 def framework_problem(framework: Framework, value: object, named: Named) -> Problem:
     """Say that ``value`` needs an adapter, and which lines put it on."""
     module, _, variable = named.name.partition(":")
-    if not variable.isidentifier():
+    kind = type(value)
+    in_code = (
+        named.name == f"{kind.__module__}:{kind.__qualname__}"
+    )  # what code calls it, who knows
+    if in_code or not variable.isidentifier():
         module, variable = "", "agent"
     return named.problem(
         f"{named.name} is {described(value)} of {framework.name}, "
