@@ -49,6 +49,8 @@ class Compatibility:
         Never raises: what is malformed is left for enforcement to refuse.
         """
         kind = raw.get("type")
+        if kind.__class__ is str and kind not in legacy.CHANGED and None not in raw.values():
+            return raw  # nearly every event of a stream
         if not isinstance(kind, str):
             return raw
         if kind in legacy.RENAMED:

@@ -31,6 +31,9 @@ _NULLS: Final[Mapping[str, tuple[str, ...]]] = {
     "TOOL_CALL_CHUNK": ("parentMessageId", "parent_message_id"),
 }
 _WITH_PARTS: Final = frozenset({"MESSAGES_SNAPSHOT", "RUN_STARTED", "TOOL_CALL_RESULT"})
+CHANGED: Final = _WITH_PARTS | RENAMED.keys()
+"""The types of events that may have an older form without a null at the top."""
+
 _MEDIA: Final = ("image", "audio", "video")
 _MEDIA_PARTS: Final = frozenset({*_MEDIA, "document"})
 

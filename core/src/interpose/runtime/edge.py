@@ -41,7 +41,9 @@ async def play_agent(record: RunRecord, run_input: RunAgentInput, *, expand: boo
                     _warn(record, stripper)
                 if event is None:
                     continue
-                event = halves.join(event)
+                delta = getattr(event, "delta", None)
+                if halves.held or (delta.__class__ is str and not delta.isascii()):
+                    event = halves.join(event)
                 record.current = event
                 if expander is None or (expander.idle and event.__class__ not in CHUNKS):
                     yield event

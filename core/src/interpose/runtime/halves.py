@@ -38,12 +38,16 @@ _Place = tuple[str, str | None, str | None]
 
 
 class Halves:
-    """Holds back the first half of a character until the next delta of the same message or call."""
+    """Holds back the first half of a character until the next delta of the same message or call.
 
-    __slots__ = ("_held",)
+    ``held``: by message or call. While it is empty, callers on a hot path skip an event whose
+    ``delta`` is ASCII, or no text.
+    """
+
+    __slots__ = ("held",)
 
     def __init__(self) -> None:
-        self._held: dict[_Place, str] = {}
+        self.held: dict[_Place, str] = {}
 
     def join(self, event: BaseEvent) -> BaseEvent:
         """Return the event with whole characters; the same object when it has them already.
@@ -52,8 +56,8 @@ class Halves:
         completes.
         """
         delta = getattr(event, "delta", None)
-        if delta.__class__ is not str or (delta.isascii() and not self._held):
-            if self._held and event.type is EventType.RUN_FINISHED:
+        if delta.__class__ is not str or (delta.isascii() and not self.held):
+            if self.held and event.type is EventType.RUN_FINISHED:
                 raise _half(event)
             return event
         stream, id_field = _STREAMS[event.__class__]
@@ -68,19 +72,19 @@ class Halves:
     def _whole(self, place: _Place, delta: str) -> str:
         """Return what can be handed on of a delta, with what was held back before it."""
         text = delta
-        if delta and (first := self._held.pop(place, "")):
+        if delta and (first := self.held.pop(place, "")):
             joined = (first + delta).encode("utf-16-le", "surrogatepass")
             text = joined.decode("utf-16-le", "surrogatepass")
         if _FIRST <= text[-1:] <= _LAST:
-            self._held[place] = text[-1]
+            self.held[place] = text[-1]
             return text[:-1]
         return text
 
     def _place(self, place: _Place) -> _Place:
         """Return where the half is held: a chunk that names no id goes on with the same."""
         stream, id_, owner = place
-        if id_ is None and place not in self._held:
-            same = [held for held in self._held if (held[0], held[2]) == (stream, owner)]
+        if id_ is None and place not in self.held:
+            same = [held for held in self.held if (held[0], held[2]) == (stream, owner)]
             if len(same) == 1:
                 return same[0]
         return place
