@@ -31,7 +31,8 @@ async def read_input(request: Request, most: int) -> Mapping[str, Any]:
     except TimeoutError:
         raise Reject("request-timeout", "The request took too long.", status=408) from None
     try:
-        data = from_json(body, allow_inf_nan=False)
+        # Keys alone: the cache is the process's, and would keep the values of many requests.
+        data = from_json(body, allow_inf_nan=False, cache_strings="keys")
     except ValueError as error:
         raise InputError(f"The body is not JSON: {error}.") from None
     if not isinstance(data, dict):
