@@ -215,7 +215,9 @@ def test_the_files_of_the_readme_are_the_examples(section: str, name: str, examp
     assert block == (ROOT / "examples" / example).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("example", ["config", "embed", "fastapi", "gateway"])
+@pytest.mark.parametrize(
+    "example", ["config", "embed", "fastapi", "gateway", "langgraph", "pydantic-ai"]
+)
 def test_the_commands_of_an_example_run(
     example: str, tmp_path: Path, environment: Mapping[str, str]
 ) -> None:
