@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from ag_ui.core import (
     BaseEvent,
+    EventType,
     RunAgentInput,
     RunFinishedEvent,
     RunStartedEvent,
@@ -18,16 +19,29 @@ from ag_ui.core import (
     UserMessage,
 )
 from anylayers import Act, acts, chains
-from anything import Item, streams
+from anything import Item, finished, started, streams
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from independent import CONTENT, complaints
 from playing import agent_of, play
 
-from interpose import DROP, CallRun, Host, Layer, Middleware, Result, RunContext, RunResult, on
+from interpose import (
+    DROP,
+    AgentContext,
+    CallRun,
+    Host,
+    Layer,
+    Middleware,
+    Point,
+    Result,
+    RunContext,
+    RunResult,
+    on,
+)
 from interpose.agui import EVENT_CLASSES, Expander, Verifier, strip, to_json
 
 SCRIPTS: dict[str, Sequence[Item]] = {}
+FRAMES = (EventType.RUN_STARTED, EventType.RUN_FINISHED, EventType.RUN_ERROR)
 OUTCOMES = {"RUN_ERROR": "error", None: "success"}
 
 
@@ -39,32 +53,47 @@ async def scripted(run_input: RunAgentInput) -> AsyncIterator[Any]:
         yield given
 
 
+class Remembers:
+    """Plays the same, what its model says through the layers that rewrite history."""
+
+    points = (Point.RUN, Point.EVENTS, Point.HISTORY)
+
+    async def run(self, run_input: RunAgentInput, ctx: AgentContext) -> AsyncIterator[Any]:
+        async def said() -> AsyncIterator[BaseEvent]:
+            async for event in scripted(run_input):
+                if isinstance(event, BaseEvent) and event.type not in FRAMES:
+                    yield event
+
+        yield started(run_input)
+        async for event in ctx.rewrite(said()):
+            yield event
+        yield finished(run_input)
+
+
+class Manner(NamedTuple):
+    """How a run is played. ``stop``: after which event it is cancelled, from 1; 0 is never."""
+
+    remembers: bool
+    strict: bool
+    stop: int
+
+
+Chain = Sequence[type[Middleware[Any, Any]]]
+Played = tuple[RunAgentInput, list[BaseEvent], RunResult]
+
+
 class Hosts:
-    """Hosts that are kept, each with its loop: making one costs more than a run."""
+    """Hosts that are kept, with a loop of their own: making one costs more than a run."""
 
     def __init__(self) -> None:
         self._runner = asyncio.Runner()
         self._hosts: dict[Any, Host] = {}
 
-    def play(
-        self,
-        chain: Sequence[type[Middleware[Any, Any]]],
-        acts: Sequence[Act],
-        *,
-        strict: bool,
-        stop: int,
-    ) -> tuple[RunAgentInput, list[BaseEvent], RunResult]:
-        return self._runner.run(self._play(chain, acts, strict=strict, stop=stop))
+    def play(self, chain: Chain, acts: Sequence[Act], manner: Manner) -> Played:
+        return self._runner.run(self._play(chain, acts, manner))
 
-    async def _play(
-        self,
-        chain: Sequence[type[Middleware[Any, Any]]],
-        acts: Sequence[Act],
-        *,
-        strict: bool,
-        stop: int,
-    ) -> tuple[RunAgentInput, list[BaseEvent], RunResult]:
-        host = await self._host(tuple(chain), strict=strict)
+    async def _play(self, chain: Chain, acts: Sequence[Act], manner: Manner) -> Played:
+        host = await self._host(chain, manner)
         asked = RunAgentInput(
             thread_id="t", run_id="r", messages=[UserMessage(id="u", content="hi")]
         )
@@ -73,15 +102,16 @@ class Hosts:
         events: list[BaseEvent] = []
         async for event in run:
             events.append(event)
-            if len(events) == stop:
+            if len(events) == manner.stop:
                 run.cancel("seen enough")
         return asked, events, await run
 
-    async def _host(self, chain: tuple[type[Middleware[Any, Any]], ...], *, strict: bool) -> Host:
-        key = (chain, strict)
+    async def _host(self, chain: Chain, manner: Manner) -> Host:
+        key = (tuple(chain), manner.remembers, manner.strict)
         if key not in self._hosts:
             layers = [Layer(cls, id=f"l{number}") for number, cls in enumerate(chain)]
-            host = Host(layers, agent=scripted, strict=strict)
+            agent = Remembers() if manner.remembers else scripted
+            host = Host(layers, agent=agent, strict=manner.strict)
             self._hosts[key] = await host.__aenter__()
         return self._hosts[key]
 
@@ -133,20 +163,22 @@ def check(asked: RunAgentInput, events: Sequence[BaseEvent], result: RunResult) 
     stream=streams,
     chain=chains,
     does=st.lists(acts, min_size=4, max_size=4),
-    strict=st.sampled_from([False, False, True]),
-    stop=st.sampled_from([0, 0, 0, 1, 3]),
+    manner=st.builds(
+        Manner,
+        st.sampled_from([False, False, False, True]),
+        st.sampled_from([False, False, True]),
+        st.sampled_from([0, 0, 0, 1, 3]),
+    ),
 )
 def test_any_stream_through_any_chain_leaves_as_one_valid_run(
-    *,
     hosts: Hosts,
     stream: list[Item],
     chain: list[type[Middleware[Any, Any]]],
     does: list[Act],
-    strict: bool,
-    stop: int,
+    manner: Manner,
 ) -> None:
     SCRIPTS["r"] = stream
-    check(*hosts.play(chain, does, strict=strict, stop=stop))
+    check(*hosts.play(chain, does, manner))
 
 
 class LosesTheStart(Middleware):
