@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -113,7 +114,7 @@ class RawServer:
 
 
 @asynccontextmanager
-async def serving(handler: Handler) -> AsyncIterator[RawServer]:
+async def serving(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncIterator[RawServer]:
     """Serve inside the block; a connection that the handler leaves takes the next request."""
     server = RawServer()
     tasks: set[asyncio.Task[None]] = set()
@@ -142,8 +143,9 @@ async def serving(handler: Handler) -> AsyncIterator[RawServer]:
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 
-    listening = await asyncio.start_server(accept, "127.0.0.1", 0)
-    server.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/agent"
+    listening = await asyncio.start_server(accept, "127.0.0.1", 0, ssl=tls)
+    scheme = "http" if tls is None else "https"
+    server.url = f"{scheme}://127.0.0.1:{listening.sockets[0].getsockname()[1]}/agent"
     try:
         yield server
     finally:

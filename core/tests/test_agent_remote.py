@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import gzip
 import json
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -362,6 +363,28 @@ def test_a_stream_that_goes_on_after_its_terminal_is_left() -> None:
             return time.monotonic() - begun
 
     assert asyncio.run(main()) < 2.0
+
+
+def test_a_connection_that_breaks_after_the_terminal_is_no_failure(logged: list[str]) -> None:
+    async def handler(asked: Asked, answer: Answering) -> None:
+        await answer.begin()
+        await answer.chunk(frames(asked.whole()))
+        raise StopAsyncIteration
+
+    assert once(handler)[0].outcome == "success"
+    assert not [line for line in logged if line.startswith("ERROR")]
+
+
+def test_a_compressed_stream_is_read_although_none_is_asked_for() -> None:
+    async def handler(asked: Asked, answer: Answering) -> None:
+        packed = gzip.compress(frames(asked.whole(TEXT)))
+        await answer.raw(
+            "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: gzip\r\n"
+            f"Content-Length: {len(packed)}\r\n\r\n"
+        )
+        await answer.raw(packed)
+
+    assert once(handler)[0].text == TEXT
 
 
 def test_events_after_the_terminal_are_told_to_the_operator(logged: list[str]) -> None:

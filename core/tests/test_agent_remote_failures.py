@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator
 from typing import Any
@@ -83,6 +84,18 @@ def test_only_the_beginning_of_a_long_body_is_logged(logged: list[str]) -> None:
     failed(answering("500 Nope", "x" * 1_000_000))
     [line] = [line for line in logged if "xxx" in line]
     assert 1900 < len(line) < 2200
+
+
+@pytest.mark.parametrize("times", [1, 1000])
+@pytest.mark.parametrize("at", range(12))
+def test_a_secret_that_the_body_echoes_is_not_cut_in_two(
+    at: int, times: int, logged: list[str]
+) -> None:
+    odd = f'key="{SECRET.removeprefix("Bearer ")}"'
+    body = "x" * at + json.dumps({"sent": odd}) * times
+    failed(answering("500 Nope", body), {"headers": {"x-key": odd}})
+    assert any("HTTP 500" in line for line in logged)
+    assert "sk-" not in "".join(logged)
 
 
 def test_a_body_that_never_comes_does_not_hold_the_failure_back() -> None:

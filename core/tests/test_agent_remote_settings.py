@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+import ssl
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
-from relaying import SECRET
+from raw_server import serving
+from relaying import SECRET, TEXT, answers
 
-from interpose import (
-    Host,
-    StartupError,
-)
+from interpose import Host, RemoteFailed, RunResult, StartupError, Transient
 
 
 def refused(**settings: Any) -> list[str]:
@@ -115,3 +117,44 @@ def test_secrets_stand_neither_in_the_plan_nor_in_what_is_printed(
     out, err = capsys.readouterr()
     assert "sk-0123456789" not in "".join([*shown, out, err])
     assert "headers" in out
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    """A certificate of 127.0.0.1 that signs itself; its key lies beside it."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("makes a certificate with the program openssl, which is not here")
+    certificate = tmp_path / "cert.pem"
+    options = [
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "2",
+        "-subj",
+        "/CN=localhost",
+    ]
+    names = ["-addext", "subjectAltName=IP:127.0.0.1"]
+    files = ["-keyout", str(tmp_path / "key.pem"), "-out", str(certificate)]
+    subprocess.run([openssl, *options, *names, *files], check=True, capture_output=True)  # noqa: S603
+    return certificate
+
+
+def test_a_certificate_is_verified_by_the_authorities_of_the_file(certificate: Path) -> None:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate, certificate.with_name("key.pem"))
+
+    async def main(**more: str) -> RunResult:
+        async with serving(answers, context) as server:
+            agent = {"use": "remote", "url": server.url, **more}
+            async with Host(overrides={"agent": agent}) as host:
+                return await host.run("hi")
+
+    error = asyncio.run(main()).error
+    assert isinstance(error, RemoteFailed)
+    assert not isinstance(error, Transient)
+    assert error.message == "The certificate of the remote agent could not be verified."
+    assert asyncio.run(main(ca_file=str(certificate))).text == TEXT

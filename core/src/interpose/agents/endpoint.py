@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import ssl
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -17,7 +18,7 @@ from pydantic import SecretStr
 from interpose._version import __version__
 from interpose.agents.http_failures import no_stream, of_exception, of_status
 from interpose.agui import SseEvent, SseReader
-from interpose.errors import InvalidStream, UsageError
+from interpose.errors import RunError, UsageError
 
 _OK: Final = 200
 _EXCERPT: Final = 2000
@@ -85,7 +86,7 @@ class Endpoint:
         answered = False
 
         def tell(text: str) -> None:
-            report(_without(text, headers))
+            report(_without(text, headers)[:_EXCERPT])
 
         try:
             async with self._client.stream(
@@ -141,13 +142,13 @@ async def drain(events: AsyncGenerator[SseEvent, None], seconds: float) -> int:
         async with asyncio.timeout(seconds):
             async for _ in events:
                 late += 1
-    except (TimeoutError, InvalidStream):
-        pass
+    except (TimeoutError, RunError):
+        pass  # the run is over, and the connection is of no more use
     return late
 
 
 async def _excerpt(response: httpx2.Response) -> str:
-    """Return the beginning of an answer's body, on one line."""
+    """Return the beginning of an answer's body, as far as it comes soon."""
     found = bytearray()
     try:
         async with asyncio.timeout(_READ_ERROR), aclosing(response.aiter_bytes()) as chunks:
@@ -163,10 +164,20 @@ async def _excerpt(response: httpx2.Response) -> str:
 def _without(text: str, headers: Mapping[str, str]) -> str:
     """Take what was sent as a header out of a text, and what could forge a line of a log."""
     secrets = {part for value in headers.values() for part in (value, *value.split())}
-    for secret in sorted(secrets, key=len, reverse=True):
-        if len(secret) >= _SHORT and secret not in _PUBLIC:
+    secrets |= {json.dumps(secret)[1:-1] for secret in secrets}
+    for secret in sorted(secrets - _PUBLIC, key=len, reverse=True):
+        if len(secret) >= _SHORT:
             text = text.replace(secret, MASK)
+            text = _without_end(text, secret)
     return "".join(each if each.isprintable() else " " for each in text)
+
+
+def _without_end(text: str, secret: str) -> str:
+    """Take out the beginning of a secret at the end of a text, which is where an excerpt is cut."""
+    for length in range(len(secret) - 1, _SHORT - 1, -1):
+        if text.endswith(secret[:length]):
+            return text[:-length] + MASK
+    return text
 
 
 _PUBLIC: Final = frozenset({"text/event-stream", "application/json", "identity"})
