@@ -39,23 +39,26 @@ class LineReader:
             # That CR has ended its line already; an LF right after it belongs to it.
             self._after_cr = False
             start = data.startswith(b"\n")
-        for newline in _NEWLINE.finditer(data, start):
-            line = data[start : newline.start()]
-            if self._rest:
-                line = bytes(self._rest) + line
-                self._rest.clear()
-            start = newline.end()
-            self._after_cr = newline[0] == b"\r" and start == len(data)
-            yield self._unmarked(line)
-        self._rest += data[start:]
+        if b"\r" in data:
+            lines = _NEWLINE.split(data[start:])
+            self._after_cr = data.endswith(b"\r")
+        else:
+            lines = data[start:].split(b"\n")
+        last = len(lines) - 1
+        if last and (self._rest or self._first):
+            lines[0] = self._begun(lines[0])
+        for index in range(last):
+            yield lines[index]
+        self._rest += lines[last]
 
     def close(self) -> bytes:
         """Return the last line, which no newline has ended; mostly it is empty."""
-        line = bytes(self._rest)
-        self._rest.clear()
-        return self._unmarked(line)
+        return self._begun(b"")
 
-    def _unmarked(self, line: bytes) -> bytes:
+    def _begun(self, end: bytes) -> bytes:
+        """Return the line that has begun, with its ``end``."""
+        line = bytes(self._rest) + end
+        self._rest.clear()
         if self._first:
             self._first = False
             return line.removeprefix(_BYTE_ORDER_MARK)

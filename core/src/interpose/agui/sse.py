@@ -8,8 +8,7 @@ UTF-8 are an error, where a browser puts U+FFFD: what a producer sent is never r
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from interpose.agui.lines import LineReader
 from interpose.errors import InvalidStream
@@ -18,8 +17,7 @@ MAX_EVENT_BYTES: Final = 16 * 1024 * 1024
 """The greatest size of one event unless told otherwise: 16 MiB, room for a large snapshot."""
 
 
-@dataclass(frozen=True, slots=True)
-class SseEvent:
+class SseEvent(NamedTuple):
     """The data of one server-sent event, and the line, from 1, on which it starts."""
 
     data: str
@@ -67,7 +65,8 @@ class SseReader:
             event = self._take(line)
             if event is not None:
                 yield event
-        self._bound(self._lines.pending)
+        if self._size + self._lines.pending > self._max_bytes:
+            raise self._too_long()
 
     def close(self, *, keep_last: bool = False) -> SseEvent | None:
         """End the stream.
@@ -82,26 +81,25 @@ class SseReader:
             return None
         if last:
             self._take(last)
-        return self._dispatch()
+        return self._dispatch() if self._data else None
 
     def _take(self, line: bytes) -> SseEvent | None:
         self._line += 1
-        self._bound(len(line))
         if not line:
-            return self._dispatch()
+            return self._dispatch() if self._data else None
+        if self._size + len(line) > self._max_bytes:
+            raise self._too_long()
         field, _, value = line.partition(b":")
         if field == b"data":
             if not self._data:
                 self._start = self._line
-            self._data.append(value.removeprefix(b" "))
+            self._data.append(value[1:] if value.startswith(b" ") else value)
             # The newline counts, so that lines without content do not add up unseen.
             self._size += len(value) + 1
         return None
 
-    def _dispatch(self) -> SseEvent | None:
-        if not self._data:
-            return None
-        joined = b"\n".join(self._data)
+    def _dispatch(self) -> SseEvent:
+        joined = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
         self._data.clear()
         self._size = 0
         try:
@@ -112,10 +110,9 @@ class SseReader:
                 rule="not-utf-8",
             ) from None
 
-    def _bound(self, more: int) -> None:
-        if self._size + more > self._max_bytes:
-            raise InvalidStream(
-                f"An event of the stream is longer than {self._max_bytes} bytes, the most that is "
-                "accepted.",
-                rule="event-too-long",
-            )
+    def _too_long(self) -> InvalidStream:
+        return InvalidStream(
+            f"An event of the stream is longer than {self._max_bytes} bytes, the most that is "
+            "accepted.",
+            rule="event-too-long",
+        )
