@@ -371,6 +371,32 @@ def test_the_lines_to_write_are_python(framework: Any) -> None:
     assert framework.remote is not bool(code)
 
 
+def test_an_adapter_that_keeps_a_run_on_itself_is_not_shared_by_runs() -> None:
+    adapter = of_framework("ag_ui_langgraph.agent", "LangGraphAgent", Agent)
+    problem = refusal(adapter)
+    assert problem.code == "framework-agent"
+    assert problem.message == (
+        "app:chat is a Mine of ag-ui-langgraph, which keeps the state of its run on itself: "
+        "runs at once would mix."
+    )
+    assert problem.hint == (
+        "Give each run a copy of its own:\n"
+        "class AgUi:\n"
+        "    def run(self, run_input):\n"
+        "        return chat.clone().run(run_input)\n"
+        "\n"
+        "ag_ui_chat = AgUi()\n"
+        'Then use = "app:ag_ui_chat".'
+    )
+
+    def make(settings: Any, ctx: Any) -> Any:
+        return adapter
+
+    make.scope = "run"  # type: ignore[attr-defined]
+    assert source(make).scope == "run"  # one that is made for each run is fine
+    assert source(make).make(None, CONTEXT) is not adapter
+
+
 def test_recognising_imports_nothing() -> None:
     before = set(sys.modules)
     adapt_agent(of_framework("langgraph.pregel", "Pregel"))

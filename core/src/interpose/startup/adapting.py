@@ -17,8 +17,8 @@ from interpose.authoring import Agent, AgentFactory, NoSettings, Point
 from interpose.capability import Capability, Scope
 from interpose.context import LifespanContext
 from interpose.errors import Problem, UsageError
-from interpose.startup.agent_shapes import Named, as_agent, fits
-from interpose.startup.frameworks import recognise
+from interpose.startup.agent_shapes import Named, as_agent, fits, framework_problem
+from interpose.startup.frameworks import recognise, recognise_single
 from interpose.startup.inspection import settings_class
 from interpose.startup.settings_rules import settings_faults
 
@@ -58,6 +58,9 @@ def adapt_agent(value: object, place: str = "", name: str = "agent") -> AgentSou
     agent = as_agent(value, named)
     if isinstance(agent, Problem):
         return agent
+    single = recognise_single(value)
+    if single is not None:
+        return framework_problem(single, value, named)
     source = AgentSource(lambda _settings, _ctx: agent, "host", given=True)
     return _declared(value, source, named)
 

@@ -145,7 +145,7 @@ def _takes_context(run: Callable[..., Any]) -> bool:
 
 
 def framework_problem(framework: Framework, value: object, named: Named) -> Problem:
-    """Say that ``value`` needs an adapter, and which lines put it on."""
+    """Say why ``value`` needs something around it, and which lines put it on."""
     module, _, variable = named.name.partition(":")
     kind = type(value)
     in_code = (
@@ -154,8 +154,7 @@ def framework_problem(framework: Framework, value: object, named: Named) -> Prob
     if in_code or not variable.isidentifier():
         module, variable = "", "agent"
     return named.problem(
-        f"{named.name} is {described(value)} of {framework.name}, "
-        f"which does not speak AG-UI by itself.",
+        f"{named.name} is {described(value)} of {framework.name}, {framework.fault}.",
         framework.remedy(variable, module),
         "framework-agent",
     )

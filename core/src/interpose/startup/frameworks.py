@@ -17,7 +17,8 @@ class Framework:
     ``module`` is the package, or the module, that defines ``classes``. ``advice`` is one sentence,
     ``code`` the lines to write: ``{agent}`` stands for the object's name, ``{new}`` for that of the
     adapted one. ``remote``: the adapter serves HTTP, so the agent is used as ``use = "remote"``.
-    ``lacks_run``: an object that has ``run`` is not of this framework.
+    ``lacks_run``: an object that has ``run`` is not of this framework. ``fault`` ends the sentence
+    that refuses the object.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Framework:
     code: str = ""
     remote: bool = False
     lacks_run: bool = False
+    fault: str = "which does not speak AG-UI by itself"
 
     def made(self, value: object) -> bool:
         """Say whether ``value`` is an agent of this framework, or a class of them."""
@@ -54,6 +56,11 @@ def recognise(value: object) -> Framework | None:
     return next((framework for framework in FRAMEWORKS if framework.made(value)), None)
 
 
+def recognise_single(value: object) -> Framework | None:
+    """Return the adapter that ``value`` is if it can play one run only, or None."""
+    return next((adapter for adapter in SINGLE if adapter.made(value)), None)
+
+
 # The host is given the adapters' own streams, for it closes what it is given; a generator around
 # them would leave them to the garbage collector when the consumer goes away.
 _PYDANTIC_AI = """\
@@ -64,6 +71,7 @@ class AgUi:
         return AGUIAdapter(agent={agent}, run_input=run_input).run_stream()
 
 {new} = AgUi()"""
+
 
 _LANGGRAPH = """\
 from ag_ui_langgraph import LangGraphAgent
@@ -204,3 +212,20 @@ from ag_ui_strands import StrandsAgent
     ),
 )
 """Every framework that is recognised."""
+
+SINGLE: Final = (
+    Framework(
+        "ag-ui-langgraph",
+        "ag_ui_langgraph",
+        frozenset({"LangGraphAgent"}),
+        "Give each run a copy of its own:",
+        """\
+class AgUi:
+    def run(self, run_input):
+        return {agent}.clone().run(run_input)
+
+{new} = AgUi()""",
+        fault="which keeps the state of its run on itself: runs at once would mix",
+    ),
+)
+"""Adapters that speak AG-UI, but must not be shared by runs."""
