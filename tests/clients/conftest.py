@@ -12,7 +12,7 @@ from driving import CLIENTS, Client, Server, missing, serving
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     log = tmp_path_factory.mktemp("serve") / "stderr.txt"
-    with serving(CLIENTS / "interpose.toml", log) as running:
+    with serving(CLIENTS / "agent/interpose.toml", log) as running:
         yield running
 
 

@@ -210,7 +210,7 @@ def stop_when_started(server: Server, thread: str) -> None:
 
 
 def test_a_server_that_stops_ends_the_runs_of_its_clients(client: Client, tmp_path: Path) -> None:
-    with serving(CLIENTS / "interpose.toml", tmp_path / "stderr.txt") as server:
+    with serving(CLIENTS / "agent/interpose.toml", tmp_path / "stderr.txt") as server:
         stopping = Thread(target=stop_when_started, args=(server, thread := str(uuid4())))
         stopping.start()
         step = only(client.talk(server.url, "silent", threadId=thread))

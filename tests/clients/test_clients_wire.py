@@ -17,7 +17,7 @@ from driving import CLIENTS, Server, serving, stop
 
 from interpose.agui import read_capture, typed, violations
 
-SCENARIOS: list[str] = sorted(runpy.run_path(str(CLIENTS / "streams.py"))["STREAMS"])
+SCENARIOS: list[str] = sorted(runpy.run_path(str(CLIENTS / "agent/streams.py"))["STREAMS"])
 UNHAPPY = {
     "text": "AGUI105",  # a delta may be empty
     "tool with parts": "AGUI504",  # a result may have parts, since 1.0
@@ -87,7 +87,7 @@ def test_proxies_and_caches_are_told_to_let_the_stream_pass(server: Server) -> N
 
 def test_the_server_ends_in_good_order(tmp_path: Path) -> None:
     """`serving` looks at how it ended, and at what it logged."""
-    with serving(CLIENTS / "interpose.toml", tmp_path / "stderr.txt") as server:
+    with serving(CLIENTS / "agent/interpose.toml", tmp_path / "stderr.txt") as server:
         assert server.post("text").status == 200
         assert stop(server.process, signal.SIGTERM) == 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from typing import Any, TypeAlias
 
 from starlette.applications import Starlette
@@ -22,7 +23,7 @@ from interpose.host import Host, server_table
 from interpose.server.draining import OpenResponses
 from interpose.server.options import Options
 from interpose.server.origins import OriginGuard
-from interpose.server.problems import not_ready, of_input, of_reject, problem
+from interpose.server.problems import not_ready, of_input, of_reject, problem_response
 from interpose.server.reading import read_input
 from interpose.server.responding import RunResponse
 
@@ -138,7 +139,7 @@ class ServerApp:
             return not_ready("The host has not been entered; see interpose.server.asgi.")
         agent = self._agent(request)
         if agent is None:
-            return problem(404, "no-agent", "There is no such agent here.")
+            return problem_response(404, "no-agent", "There is no such agent here.")
         provided = await self._provided(request)
         asked = await read_input(request, self._most)
         run = self._host.run(asked, agent=agent, provide=provided)
@@ -168,7 +169,7 @@ class ServerApp:
     async def _plan(self, request: Request) -> Response:
         agent = self._agent(request)
         if agent is None:
-            return problem(404, "no-agent", "There is no such agent here.")
+            return problem_response(404, "no-agent", "There is no such agent here.")
         return JSONResponse(self._host.plan(agent).to_json())
 
     def __repr__(self) -> str:
@@ -178,8 +179,12 @@ class ServerApp:
 async def _http_exception(_request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise error
-    code = {404: "not-found", 405: "method"}.get(error.status_code, "http")
-    return problem(error.status_code, code, error.detail, headers=error.headers)
+    status, said, headers = error.status_code, error.detail, error.headers
+    if status == HTTPStatus.NOT_FOUND:
+        return problem_response(status, "not-found", said, headers=headers)
+    if status == HTTPStatus.METHOD_NOT_ALLOWED:
+        return problem_response(status, "method", said, headers=headers)
+    return problem_response(status, "http", said, headers=headers)
 
 
 async def _rejected(_request: Request, error: Exception) -> Response:
@@ -195,4 +200,4 @@ async def _bad_input(_request: Request, error: Exception) -> Response:
 
 
 async def _unexpected(_request: Request, _error: Exception) -> Response:
-    return problem(500, "internal", "The server could not answer this request.")
+    return problem_response(500, "internal", "The server could not answer this request.")

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from interpose.server.problems import problem
+from interpose.server.problems import problem_response
 
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -31,7 +31,7 @@ class OriginGuard:
         if scope["type"] == "http":
             origin = Headers(scope=scope).get("origin")
             if origin is not None and not self._may_call(origin):
-                refused = problem(
+                refused = problem_response(
                     403,
                     "origin",
                     "This web page may not call here. The operator can allow its origin "

@@ -16,7 +16,7 @@ MEDIA_TYPE: Final = "application/problem+json"
 _MOST_FAULTS: Final = 50
 
 
-def problem(
+def problem_response(
     status: int,
     code: str,
     detail: str,
@@ -49,18 +49,18 @@ def of_reject(reject: Reject) -> Response:
     headers: dict[str, str] = {}
     if reject.retry_after is not None and math.isfinite(reject.retry_after):
         headers["retry-after"] = str(max(0, math.ceil(reject.retry_after)))
-    return problem(reject.status, reject.code, reject.message, headers=headers)
+    return problem_response(reject.status, reject.code, reject.message, headers=headers)
 
 
 def of_input(error: InputError) -> Response:
     """Return what is wrong with an input: paths and reasons, no values."""
     first, *faults = error.message.splitlines()
-    return problem(400, error.code, first, errors=[line.strip() for line in faults])
+    return problem_response(400, error.code, first, errors=[line.strip() for line in faults])
 
 
 def not_ready(detail: str, retry_after: int = 1) -> Response:
     """Return a 503."""
-    return problem(503, "not-ready", detail, headers={"retry-after": str(retry_after)})
+    return problem_response(503, "not-ready", detail, headers={"retry-after": str(retry_after)})
 
 
 def _title(status: int) -> str:

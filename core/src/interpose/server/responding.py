@@ -14,7 +14,7 @@ from interpose.runtime.run import Run, record_of
 from interpose.server.draining import OpenResponses
 from interpose.server.frames import framing
 from interpose.server.options import Options
-from interpose.server.problems import of_reject, problem
+from interpose.server.problems import of_reject, problem_response
 from interpose.server.relay import Relay
 from interpose.server.watching import Watch
 
@@ -139,7 +139,7 @@ class RunResponse(Response):
             return
         if not body:
             if not relay.gone:
-                failed = problem(500, "run-failed", "The run could not be started.")
+                failed = problem_response(500, "run-failed", "The run could not be started.")
                 await failed(scope, receive, send)
             return
         await send(
