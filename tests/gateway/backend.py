@@ -73,7 +73,7 @@ async def opened(run_input: RunAgentInput) -> AsyncIterator[Any]:
 async def pause(_: RunAgentInput) -> AsyncIterator[Any]:
     """Be silent for longer than the gateway waits for a byte."""
     yield event("TEXT_MESSAGE_START", message_id="m1", role="assistant")
-    await asyncio.sleep(3)
+    await asyncio.sleep(2.2)
     yield event("TEXT_MESSAGE_END", message_id="m1")
 
 

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 CONFIG: Final = Path(__file__).with_name("interpose.toml")
 _PATIENCE: Final = 30.0
-_CALM: Final = 6.0
+_CALM: Final = 5.0
 _EVERY: Final = 0.2
 
 
