@@ -11,11 +11,11 @@ from typing import Final
 from .clients import Outcomes
 from .server import Holdings
 
-MEMORY_SHARE: Final = 0.1
+MEMORY_SHARE: Final = 0.05
 """How much more memory the last quarter may take than the second one, as a share of it.
 
-Python collects cycles in its own time, and its pools grow to the worst moment: what is left of
-memory in small pieces is found in objects and blocks, to the piece.
+Pools of memory grow to the worst moment, and are not given back. What is left in small pieces is
+found in objects and blocks, to the piece.
 """
 LEFT_A_RUN: Final = 0.1
 """How many objects, and how many blocks, may be left for each run: a run makes thousands."""

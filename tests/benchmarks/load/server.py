@@ -30,7 +30,7 @@ class Holdings:
     """What the process holds, counted by name; after a collection of garbage.
 
     ``objects``: those that Python's collector tracks. ``blocks``: those of its allocator, which
-    are all objects but the large ones.
+    are all objects but the large ones. ``collected``: what the collector has found so far.
     """
 
     tasks: Mapping[str, int]
@@ -39,6 +39,7 @@ class Holdings:
     threads: int
     objects: int
     blocks: int
+    collected: int
     tallies: Mapping[str, Mapping[str, int]]
 
     @property
@@ -56,8 +57,9 @@ class Server:
         self._process = process
         self._proc = Path("/proc") / str(process.pid)
 
-    def memory(self) -> int:
-        """Return the bytes that the process has in memory."""
+    async def memory(self) -> int:
+        """Collect garbage, and return the bytes that the process has in memory."""
+        await asyncio.to_thread(self._census)
         pages = int((self._proc / "statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
 

@@ -124,6 +124,7 @@ async def census(run_input: RunAgentInput) -> AsyncIterator[Any]:
     }
     del held, generators
     found["blocks"] = sys.getallocatedblocks()
+    found["collected"] = sum(each["collected"] for each in gc.get_stats())
     yield event("CUSTOM", name="census", value=found)
     yield event("RUN_FINISHED", **ids)
 
