@@ -6,6 +6,7 @@
 """
 
 import contextlib
+import http.client
 import os
 import re
 import shutil
@@ -161,14 +162,20 @@ def free_port() -> str:
 
 
 def until_listening(port: int, server: subprocess.Popen[str]) -> None:
+    """Wait for an HTTP answer: a mere connection to a free port may be one to itself."""
     for _ in range(300):
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+        with (
+            contextlib.suppress(OSError, http.client.HTTPException),
+            contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=5)) as asked,
+        ):
+            asked.request("GET", "/")
+            asked.getresponse().read()
             return
         if server.poll() is not None:
             break
         time.sleep(0.1)
     server.kill()
-    raise AssertionError(server.communicate())
+    raise AssertionError(f"no server came up at port {port}")
 
 
 @pytest.mark.parametrize("section", WORKED)
