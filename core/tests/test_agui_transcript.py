@@ -517,3 +517,22 @@ def test_nothing_given_is_ever_changed_and_reading_does_not_matter(
     eager.apply(content("more"))
     assert (messages, state, events) == given_before
     assert handed_out == frozen
+
+
+def test_copies_that_double_a_state_are_bounded_and_the_run_goes_on() -> None:
+    transcript = Transcript(state={"a": "x" * 100})
+    double = [{"op": "copy", "from": "", "path": f"/k{number}"} for number in range(40)]
+    before = transcript.state
+    transcript.apply(StateDeltaEvent.model_validate({"delta": double}))
+    assert transcript.state == before
+    [warning] = transcript.warnings
+    assert "copies more than 250000 values" in warning
+
+
+def test_copies_of_many_patches_count_together() -> None:
+    transcript = Transcript(state={"a": [0] * 1000})
+    for number in range(300):
+        operation = {"op": "copy", "from": "/a", "path": f"/k{number}"}
+        transcript.apply(StateDeltaEvent.model_validate({"delta": [operation]}))
+    assert len(transcript.state) == 250  # "a", and 249 copies of its 1,001 values
+    assert len(transcript.warnings) == 51

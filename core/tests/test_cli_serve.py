@@ -139,6 +139,91 @@ def test_a_second_ctrl_c_does_not_wait_for_open_runs(tmp_path: Path) -> None:
         assert server.process.wait(10) == 130
 
 
+STUBBORN = """
+    import asyncio
+    from ag_ui.core import *
+
+    async def agent(run_input):
+        yield RunStartedEvent(thread_id=run_input.thread_id, run_id=run_input.run_id)
+        while True:
+            try:
+                await asyncio.sleep(3600)
+            except BaseException:
+                pass
+    """
+
+
+def test_an_agent_that_ignores_cancellation_does_not_keep_the_server(tmp_path: Path) -> None:
+    table = "[server]\nshutdown_deadline = 0.2\n[host]\nending_deadline = 0.2\n"
+    write(tmp_path, "interpose.toml", f'[agent]\nuse = "stubborn:agent"\n{table}')
+    write(tmp_path, "stubborn.py", STUBBORN)
+    with serving(tmp_path) as server, httpx2.stream("POST", server.url, json=body()) as answer:
+        next(answer.iter_raw())
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(20) == 1
+        assert server.process.stderr is not None
+        assert "the server did not stop in time" in server.process.stderr.read()
+
+
+def test_a_second_sigterm_while_the_server_stops_changes_nothing(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        "slow_end.py",
+        """
+        import asyncio
+        from contextlib import asynccontextmanager
+        from interpose import Middleware
+
+        class SlowEnd(Middleware):
+            @classmethod
+            @asynccontextmanager
+            async def lifespan(cls, settings, ctx):
+                yield None
+                await asyncio.sleep(1)
+        """,
+    )
+    write(
+        tmp_path, "interpose.toml", SCRIPTED + '[middleware.slow-end]\nuse = "slow_end:SlowEnd"\n'
+    )
+    with serving(tmp_path) as server:
+        server.process.send_signal(signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            server.process.wait(0.7)
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(10) == 0
+
+
+def test_the_log_says_why_a_run_failed_and_debug_shows_the_traceback(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        "broken.py",
+        """
+        from ag_ui.core import *
+
+        async def raising(run_input):
+            yield RunStartedEvent(thread_id=run_input.thread_id, run_id=run_input.run_id)
+            raise RuntimeError("the database is away")
+
+        async def invalid(run_input):
+            yield RunStartedEvent(thread_id=run_input.thread_id, run_id=run_input.run_id)
+            yield TextMessageContentEvent(message_id="m", delta="x")
+        """,
+    )
+    write(
+        tmp_path,
+        "interpose.toml",
+        '[agents.raising]\nuse = "broken:raising"\n[agents.invalid]\nuse = "broken:invalid"\n',
+    )
+    with serving(tmp_path, "--debug") as server:
+        for agent in ("raising", "invalid"):
+            answer = httpx2.post(f"{server.url}agents/{agent}", json=body())
+            assert "database" not in answer.text
+        _, errors = server.stop()
+    assert "run failed: agent-failed (RuntimeError: the database is away)" in errors
+    assert 'raise RuntimeError("the database is away")' in errors
+    assert "run failed: invalid-stream (InvalidStream: TEXT_MESSAGE_CONTENT" in errors
+
+
 def stopped_in_the_middle(server: Serving, sent: int) -> str:
     with httpx2.stream("POST", server.url, json=body(), trust_env=False) as answer:
         parts = answer.iter_raw()

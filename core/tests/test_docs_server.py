@@ -76,6 +76,7 @@ def test_the_route_of_the_page_answers(tmp_path: Path, monkeypatch: pytest.Monke
     async def test(url: str, _agent: Any) -> None:
         async with httpx2.AsyncClient(base_url=url) as client:
             answer = await client.post("/chat/thread-7", json={"question": "hi"})
+            assert (await client.post("/chat/thread-7", json={"question": 5})).status_code == 422
         assert types_of(answer.text)[-1] == "RUN_FINISHED"
         assert '"threadId":"thread-7"' in answer.text
 

@@ -22,8 +22,9 @@ from serving import body, events_of, run_async, served, server, types_of
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from interpose import PRINCIPAL, Host, Middleware, Reject, RunContext
+from interpose import PRINCIPAL, Host, Middleware, Reject, RunContext, UsageError
 from interpose.agui import violations
+from interpose.server import asgi, response
 
 SPOKEN = [
     "RUN_STARTED",
@@ -415,6 +416,52 @@ def test_browsers_may_call_from_the_origins_that_the_operator_names_only() -> No
         assert answer.headers["access-control-allow-origin"] == "https://app.example"
 
     run_async(test)
+
+
+def test_an_origin_is_compared_as_browsers_write_it() -> None:
+    async def test() -> None:
+        host = Host(agent=agent_of(), overrides=server(cors=["HTTPS://App.example/"]))
+        async with served(host) as (client, _):
+            answer = await client.post("/", json=body(), headers={"origin": "https://app.example"})
+        assert answer.headers["access-control-allow-origin"] == "https://app.example"
+
+    run_async(test)
+
+
+def test_a_login_that_hangs_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("interpose.server.application.PROVIDE_DEADLINE", 0.1)
+
+    async def provide(_request: Request) -> dict[Any, Any]:
+        await asyncio.sleep(3600)
+        return {}
+
+    async def test() -> None:
+        async with served(Host(agent=agent_of()), provide=provide) as (client, _):
+            answer = await client.post("/", json=body())
+        assert (answer.status_code, answer.json()["code"]) == (503, "provide-timeout")
+
+    run_async(test)
+
+
+def test_a_login_may_answer_without_a_body() -> None:
+    def provide(_request: Request) -> dict[Any, Any]:
+        raise HTTPException(204)
+
+    async def test() -> None:
+        async with served(Host(agent=agent_of()), provide=provide) as (client, _):
+            answer = await client.post("/", json=body())
+        assert (answer.status_code, answer.content) == (204, b"")
+
+    run_async(test)
+
+
+def test_what_is_no_host_run_or_function_is_refused_where_it_is_given() -> None:
+    with pytest.raises(UsageError, match="given a str in place of a Host"):
+        asgi("host")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"provide of interpose\.server\.asgi is a dict"):
+        asgi(Host(agent=agent_of()), provide={})  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="given a str in place of a run"):
+        response("run", Request({"type": "http"}))  # type: ignore[arg-type]
 
 
 def test_unknown_content_of_an_input_is_dropped_and_the_run_goes_on() -> None:

@@ -42,18 +42,18 @@ def cause(error: BaseException) -> str:
     return ", ".join([said, *getattr(error, "__notes__", ())])
 
 
-def to_stderr(level: str = "WARNING", *, traces: bool = False) -> None:
+def to_stderr(level: str = "WARNING", *, traces: bool = False, runs: bool = False) -> None:
     """Show what every package logs on standard error; for the CLI only, which owns the process.
 
-    ``traces``: with the tracebacks that are logged at DEBUG. The failure of a run is left out,
-    which the CLI reports itself.
+    ``traces``: with the tracebacks that are logged at DEBUG. ``runs``: with the failures of runs;
+    ``interpose run`` reports its own.
     """
     to_sink(
         sys.stderr,
         "DEBUG" if traces else level,
         # A function, because loguru adds the traceback to a format that is a string.
         form=lambda _: "{time:HH:mm:ss} {level: <7} {name}: {message}\n",
-        without={"interpose.runtime.playing": False},
+        without=None if runs else {"interpose.runtime.playing": False},
     )
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-import jsonpatch
 from ag_ui.core import (
     ActivityDeltaEvent,
     ActivityMessage,
@@ -47,6 +46,7 @@ from ag_ui.core import (
 
 from interpose.agui.drafts import CallDraft, MessageDraft
 from interpose.agui.expansion import CHUNKS
+from interpose.agui.patching import Patcher, PatchFailed
 from interpose.agui.snapshots import reconcile
 from interpose.agui.tracking import quote
 from interpose.errors import UsageError
@@ -83,6 +83,7 @@ class Transcript:
         "_by_id",
         "_calls",
         "_drafts",
+        "_patcher",
         "_stale",
         "_unanswered",
         "_view",
@@ -99,6 +100,7 @@ class Transcript:
         self.warnings: list[str] = []
         self.pending_interrupts: tuple[Interrupt, ...] = ()
         self.pending_tool_call_ids: tuple[str, ...] = ()
+        self._patcher = Patcher()
         self._unanswered: dict[str, None] = {}
         self._rebuild(MessageDraft(message, seeded=True) for message in messages)
 
@@ -347,13 +349,10 @@ class Transcript:
     def _patched(self, event: BaseEvent, document: Any, operations: Sequence[Any]) -> Any:
         """Return the patched copy, all operations or none; _FAILED, with a warning, if it fails."""
         try:
-            # Dumping also copies the values, so that the document never shares parts with an event.
-            patch = [operation.model_dump(by_alias=True) for operation in operations]
-            return jsonpatch.apply_patch(document, patch)
-        except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, TypeError) as error:
-            # The reason is not quoted: a failed test operation spells out both values.
+            return self._patcher.apply(document, operations)
+        except PatchFailed as error:
             paths = ", ".join(f"{item.op} {quote(item.path)}" for item in operations[:_MOST_PATHS])
-            self._warn(event, f"the patch does not fit ({type(error).__name__}: {paths})")
+            self._warn(event, f"the patch does not fit ({error.reason}: {paths})")
             return _FAILED
 
     # -- the list --------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import asyncio
 import signal
 import socket
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from interpose.cli.configured import require_agent, startup
 from interpose.cli.exits import INTERRUPTED, OK
@@ -14,7 +15,9 @@ from interpose.cli.terminal import complain
 from interpose.errors import UsageError, render
 from interpose.host import Host, host_of
 from interpose.logs import to_stderr
-from interpose.startup.prepared import Prepared
+
+if TYPE_CHECKING:
+    from interpose.server.listening import Server
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -37,23 +40,26 @@ def main(arguments: argparse.Namespace) -> int:
         warnings = [each for each in prepared.warnings if each.severity == "warning"]
         if warnings:
             complain(render(warnings))
-        from interpose.server.listening import listen
+        from interpose.server.application import ServerApp
+        from interpose.server.listening import Server, listen
 
         table = prepared.config.server
         host = host_of(given, prepared)
         # After the host, which silences its plugins for embedders.
-        to_stderr("INFO", traces=arguments.debug)
-        with listen(table.host, table.port) as sock:
-            return asyncio.run(_serve(host, prepared, sock))
+        to_stderr("INFO", traces=arguments.debug, runs=True)
+        server = Server(
+            ServerApp(host, guard_origins=True),
+            drain=table.shutdown_deadline,
+            ending=prepared.config.host.ending_deadline,
+        )
+        with listen(table.host, table.port) as sock, server.signals():
+            asyncio.run(_serve(host, server, sock))
+        return INTERRUPTED if server.stopped_by == signal.SIGINT else OK
 
 
-async def _serve(host: Host, prepared: Prepared, sock: socket.socket) -> int:
-    from interpose.server.application import ServerApp
-    from interpose.server.listening import Server, address
+async def _serve(host: Host, server: Server, sock: socket.socket) -> None:
+    from interpose.server.listening import address
 
-    table = prepared.config.server
-    app = ServerApp(host, guard_origins=True)
-    server = Server(app, drain=table.shutdown_deadline, ending=prepared.config.host.ending_deadline)
     async with host:
         url = address(sock)
         print(f"Serving {url} (Ctrl-C stops)")
@@ -61,4 +67,3 @@ async def _serve(host: Host, prepared: Prepared, sock: socket.socket) -> int:
             path = "" if len(host.agents) == 1 or agent == "default" else f"agents/{agent}"
             print(f"  POST {url}{path}  {agent}", flush=True)
         await server.serve(sockets=[sock])
-    return INTERRUPTED if server.stopped_by == signal.SIGINT else OK

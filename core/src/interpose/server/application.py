@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -18,7 +19,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from interpose.capability import Capability
-from interpose.errors import InputError, Reject
+from interpose.errors import InputError, Reject, UsageError
 from interpose.host import Host, server_table
 from interpose.server.draining import OpenResponses
 from interpose.server.options import Options
@@ -27,9 +28,15 @@ from interpose.server.problems import not_ready, of_input, of_reject, problem_re
 from interpose.server.reading import read_input
 from interpose.server.responding import RunResponse
 
+PROVIDE_DEADLINE: Final = 30.0
+"""Seconds that ``provide`` may take."""
+
 Provided: TypeAlias = Mapping[Capability[Any], Any]
 Provide: TypeAlias = "Callable[[Request], Provided | Awaitable[Provided]]"
 """What gives each run its run-scope capabilities, from the request; sync or async."""
+
+
+_WITHOUT_BODY: Final = frozenset({204, 304})
 
 
 def asgi(host: Host, *, provide: Provide | None = None) -> ServerApp:
@@ -55,6 +62,16 @@ def asgi(host: Host, *, provide: Provide | None = None) -> ServerApp:
         app = FastAPI(lifespan=lifespan)
         app.mount("/agent", asgi(host, provide=lambda request: {PRINCIPAL: request.state.user}))
     """
+    if not isinstance(host, Host):
+        raise UsageError(
+            f"interpose.server.asgi was given a {type(host).__name__} in place of a Host",
+            hint="give it Host(...) or Host.from_config(...)",
+        )
+    if provide is not None and not callable(provide):
+        raise UsageError(
+            f"provide of interpose.server.asgi is a {type(provide).__name__}",
+            hint="give it a function of the request: lambda request: {PRINCIPAL: ...}",
+        )
     return ServerApp(host, provide=provide)
 
 
@@ -69,6 +86,7 @@ class ServerApp:
         self, host: Host, *, provide: Provide | None = None, guard_origins: bool = False
     ) -> None:
         table = server_table(host)
+        origins = [origin.lower().rstrip("/") for origin in table.cors]  # as browsers write them
         self._host = host
         self._provide = provide
         self._most = table.max_body
@@ -91,12 +109,12 @@ class ServerApp:
             routes.append(Route("/agents/{agent}/plan", self._plan, methods=["GET"]))
         middleware: list[Middleware] = []
         if guard_origins:
-            middleware.append(Middleware(OriginGuard, table.cors))
-        if table.cors:
+            middleware.append(Middleware(OriginGuard, origins))
+        if origins:
             middleware.append(
                 Middleware(
                     CORSMiddleware,
-                    allow_origins=table.cors,
+                    allow_origins=origins,
                     allow_methods=["GET", "POST"],
                     allow_headers=["*"],  # without credentials a header gives away nothing
                     expose_headers=["retry-after"],
@@ -156,7 +174,18 @@ class ServerApp:
         if self._provide is None:
             return {}
         given = self._provide(request)
-        return await given if inspect.isawaitable(given) else given
+        if not inspect.isawaitable(given):
+            return given
+        try:
+            async with asyncio.timeout(PROVIDE_DEADLINE):
+                return await given
+        except TimeoutError:
+            raise Reject(
+                "provide-timeout",
+                "It took too long to find out who is asking.",
+                status=503,
+                retry_after=1,
+            ) from None
 
     async def _health(self, _request: Request) -> Response:
         return JSONResponse({"status": "ok"})
@@ -180,6 +209,8 @@ async def _http_exception(_request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise error
     status, said, headers = error.status_code, error.detail, error.headers
+    if status in _WITHOUT_BODY:
+        return Response(status_code=status, headers=headers)
     if status == HTTPStatus.NOT_FOUND:
         return problem_response(status, "not-found", said, headers=headers)
     if status == HTTPStatus.METHOD_NOT_ALLOWED:

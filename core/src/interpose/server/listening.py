@@ -17,6 +17,7 @@ from interpose.errors import Problem, StartupError
 from interpose.server.application import ServerApp
 
 _MARGIN = 5.0
+_INTERRUPTED = 130
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -44,6 +45,11 @@ def address(sock: socket.socket) -> str:
     return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
 
 
+def _leave(said: str, code: int) -> None:
+    os.write(2, f"{said}\n".encode())
+    os._exit(code)
+
+
 class Server(uvicorn.Server):
     """Serves one application until a signal comes, then drains it.
 
@@ -67,10 +73,17 @@ class Server(uvicorn.Server):
         self.stopped_by: int | None = None
         self._app = app
         self._drain = drain
+        self._last: threading.Timer | None = None
+        self._longest = drain + 3 * ending + _MARGIN
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Stop at SIGINT and SIGTERM; unlike the base, do not raise them again afterwards."""
+        """Leave signals to :meth:`signals`, which also covers the host's start and stop."""
+        yield
+
+    @contextmanager
+    def signals(self) -> Iterator[None]:
+        """Stop at SIGINT and SIGTERM inside the block; it has to end soon after such a signal."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -82,10 +95,20 @@ class Server(uvicorn.Server):
         finally:
             for each, handler in before.items():
                 signal.signal(each, handler)
+            if self._last is not None:
+                self._last.cancel()
 
     def handle_exit(self, sig: int, frame: Any) -> None:
-        """Take note of a signal. A second SIGINT does not wait any more."""
-        self.stopped_by = sig
+        """Take note of a signal. A second SIGINT ends the program at once."""
+        if self.stopped_by is not None and sig == signal.SIGINT:
+            _leave("interrupted again: open runs were not closed", _INTERRUPTED)
+        if self.stopped_by is None:
+            self.stopped_by = sig
+            # Code that ignores cancellation must not keep the process.
+            said = "the server did not stop in time"
+            self._last = threading.Timer(self._longest, _leave, (said, 1))
+            self._last.daemon = True
+            self._last.start()
         super().handle_exit(sig, frame)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from interpose.errors import Reject
+from interpose.errors import Reject, UsageError
 from interpose.runtime.run import Run, record_of
 from interpose.server.draining import OpenResponses
 from interpose.server.frames import framing
@@ -49,6 +49,11 @@ def response(
         async def chat(request: Request) -> Response:
             return response(host.run(await request.json()), request)
     """
+    if not isinstance(run, Run):
+        raise UsageError(
+            f"interpose.server.response was given a {type(run).__name__} in place of a run",
+            hint="give it host.run(...), not awaited",
+        )
     options = Options(heartbeat=heartbeat, run_deadline=run_deadline, idle_deadline=idle_deadline)
     return RunResponse(run, request, options)
 
@@ -138,9 +143,13 @@ class RunResponse(Response):
             await of_reject(refused)(scope, receive, send)
             return
         if not body:
-            if not relay.gone:
-                failed = problem_response(500, "run-failed", "The run could not be started.")
-                await failed(scope, receive, send)
+            # Middleware around expects an answer also where nobody is there to read it.
+            failed = (
+                problem_response(400, "client-gone", "The client went away.")
+                if relay.gone
+                else problem_response(500, "run-failed", "The run could not be started.")
+            )
+            await failed(scope, receive, send)
             return
         await send(
             {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
