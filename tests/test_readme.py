@@ -149,9 +149,13 @@ class Following:
         until_listening(int(ports.pop()), server)
 
     def _stop(self) -> None:
-        for command, printed, server in reversed(self._servers):
+        for _, _, server in self._servers:
             server.terminate()
-            output, errors = server.communicate(timeout=30)
+        said = [
+            (command, printed, *server.communicate(timeout=30))
+            for command, printed, server in reversed(self._servers)
+        ]
+        for command, printed, output, errors in said:
             if printed.strip():
                 assert prints(printed).fullmatch(output.strip()), f"{command}\n{output}\n{errors}"
 

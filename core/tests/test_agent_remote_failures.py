@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import html
 import json
 import time
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 import pytest
 from ag_ui.core import (
@@ -311,3 +314,22 @@ def test_a_layer_can_try_again_after_a_transient_failure() -> None:
 
     assert once(handler, layers=[retry])[0].text == TEXT
     assert waits == [1.0]
+
+
+def test_a_secret_is_masked_in_whatever_form_an_answer_repeats_it() -> None:
+    from interpose.agents import endpoint
+
+    secret = 'pa/ss"word&<x>+9='
+    forms = [
+        secret,
+        json.dumps(secret)[1:-1].replace("/", "\\/"),
+        quote(secret, safe=""),
+        quote_plus(secret),
+        html.escape(secret),
+        secret.upper(),
+        b64encode(secret.encode()).decode(),
+    ]
+    for form in forms:
+        told = endpoint._without(f"you sent {form}, friend", {"x-key": secret})
+        assert form not in told
+        assert "you sent ***" in told

@@ -395,3 +395,21 @@ def test_a_malformed_input_lists_every_field_and_no_value() -> None:
 def test_an_input_that_is_no_object_is_refused() -> None:
     with pytest.raises(InputError, match="must be a JSON object, not list"):
         check_input([])  # type: ignore[arg-type]
+
+
+def test_a_list_where_a_string_is_due_is_named() -> None:
+    with pytest.raises(
+        InvalidStream, match=r"malformed: messageId: Input should be a valid string"
+    ):
+        strip({"type": "TEXT_MESSAGE_START", "messageId": ["m"]})
+
+
+def test_paths_count_the_elements_that_were_left_out() -> None:
+    messages = [
+        {"id": "1", "role": "robot", "content": "x"},
+        {"id": "2", "role": "user", "content": "x"},
+        {"id": "3", "role": "robot", "content": "x"},
+        {"id": "4", "role": "user"},
+    ]
+    with pytest.raises(InputError, match=r"messages\[3\]\.content: Field required"):
+        check_input({"threadId": "t", "runId": "r", "messages": messages})

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,14 +13,21 @@ from gateways import KEY, outer_of, running
 from proxies import SETTINGS, nginx
 
 
-@pytest.fixture(scope="session", autouse=True)
-def key() -> Iterator[None]:
+@contextmanager
+def environment() -> Iterator[None]:
+    """What servers find in their environment: the key, and a proxy that nobody asked for."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GATEWAY_KEY", KEY)
-        for name in ("HTTP_PROXY", "ALL_PROXY"):  # which nobody asked the gateway to use
+        for name in ("HTTP_PROXY", "ALL_PROXY"):
             patch.setenv(name, "http://127.0.0.1:9")
             patch.setenv(name.lower(), "http://127.0.0.1:9")
-        assert os.environ["GATEWAY_KEY"] == KEY
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def key() -> Iterator[None]:
+    """For the servers that tests start themselves. Nothing of it outlasts the module."""
+    with environment():
         yield
 
 
@@ -31,14 +38,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def inner(folder: Path, key: None) -> Iterator[Server]:
-    with running("inner", folder) as server:
+def inner(folder: Path) -> Iterator[Server]:
+    with ExitStack() as stack:
+        with environment():
+            server = stack.enter_context(running("inner", folder))
         yield server
 
 
 @pytest.fixture(scope="session")
 def outer(folder: Path, inner: Server) -> Iterator[Server]:
-    with outer_of(inner.url, folder) as server:
+    with ExitStack() as stack:
+        with environment():
+            server = stack.enter_context(outer_of(inner.url, folder))
         yield server
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import html
 import json
+import re
 import ssl
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from base64 import b64encode
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Final
+from urllib.parse import quote, quote_plus
 
 import httpx2
 from pydantic import SecretStr
@@ -164,12 +168,22 @@ async def _excerpt(response: httpx2.Response) -> str:
 def _without(text: str, headers: Mapping[str, str]) -> str:
     """Take what was sent as a header out of a text, and what could forge a line of a log."""
     secrets = {part for value in headers.values() for part in (value, *value.split())}
-    secrets |= {json.dumps(secret)[1:-1] for secret in secrets}
-    for secret in sorted(secrets - _PUBLIC, key=len, reverse=True):
-        if len(secret) >= _SHORT:
-            text = text.replace(secret, MASK)
-            text = _without_end(text, secret)
+    kept = [secret for secret in secrets - _PUBLIC if len(secret) >= _SHORT]
+    for form in sorted({form for each in kept for form in _forms(each)}, key=len, reverse=True):
+        text = re.sub(re.escape(form), MASK, text, flags=re.IGNORECASE)
+        text = _without_end(text, form)
     return "".join(each if each.isprintable() else " " for each in text)
+
+
+def _forms(secret: str) -> Iterator[str]:
+    """Yield how an answer may repeat a header: as it is, or in one of the usual escapings."""
+    yield secret
+    in_json = json.dumps(secret)[1:-1]
+    yield from (in_json, in_json.replace("/", "\\/"))
+    yield "".join(f"\\u{ord(each):04x}" if each in "<>&'" else each for each in in_json)
+    yield from (quote(secret, safe=""), quote(secret), quote_plus(secret))
+    yield from (html.escape(secret), html.escape(secret, quote=False))
+    yield b64encode(secret.encode()).decode().rstrip("=")
 
 
 def _without_end(text: str, secret: str) -> str:

@@ -63,7 +63,7 @@ def strip(raw: Mapping[str, Any]) -> Stripped:
     try:
         event = model.model_validate(value, strict=True)
     except ValidationError as error:
-        raise _malformed(_name(kind), faults(error, value)) from None
+        raise _malformed(_name(kind), faults(error, value, report.removed)) from None
     return Stripped(event, _warnings(_name(kind), report))
 
 
@@ -89,7 +89,7 @@ def check_input(data: Mapping[str, Any] | RunAgentInput) -> CheckedInput:
     try:
         checked = RunAgentInput.model_validate(value, strict=True)
     except ValidationError as error:
-        wrong = "\n".join(faults(error, value))
+        wrong = "\n".join(faults(error, value, report.removed))
         raise InputError(
             f"The input of a run is malformed.\n{wrong}",
             hint="threadId, runId and messages are required; see RunAgentInput of AG-UI.",

@@ -26,14 +26,14 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
-        known = not isinstance(error, socket.gaierror) and error.errno is not None
-        reason = os.strerror(error.errno) if known and error.errno else error.strerror
+        reason = str(error.strerror or error).partition(" (while attempting")[0]
         raise StartupError(
             [
                 Problem(
                     "cannot-listen",
                     f"The server cannot listen on {host} port {port}: {reason}.",
-                    hint="Choose another with --host and --port, or in the table [server].",
+                    hint="Choose another with --host and --port, or in the table [server];\n"
+                    "an address stands alone, as 127.0.0.1 or ::1.",
                 )
             ]
         ) from None

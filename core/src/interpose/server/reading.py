@@ -34,6 +34,8 @@ async def read_input(request: Request, most: int) -> Mapping[str, Any]:
         # Keys alone: the cache is the process's, and would keep the values of many requests.
         data = from_json(body, allow_inf_nan=False, cache_strings="keys")
     except ValueError as error:
+        if "recursion" in str(error):
+            raise InputError("The body is nested too deeply.") from None
         raise InputError(f"The body is not JSON: {error}.") from None
     if not isinstance(data, dict):
         raise InputError(

@@ -93,8 +93,8 @@ class HostTable(_HostOwned):
 class ServerTable(_HostOwned):
     """``[server]``: how ``interpose serve`` listens."""
 
-    host: str = "127.0.0.1"
-    """The address to listen on."""
+    host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
+    """The address to listen on; an empty one would be every address of the machine."""
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
     """The port to listen on; 0 takes a free one."""
     heartbeat: Seconds = 15.0
