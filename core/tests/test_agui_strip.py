@@ -1,5 +1,6 @@
 """Enforcement. Numbers in brackets are this suite's conformance cases for AG-UI streams."""
 
+import time
 from typing import Any
 
 import pytest
@@ -399,7 +400,7 @@ def test_an_input_that_is_no_object_is_refused() -> None:
 
 def test_a_list_where_a_string_is_due_is_named() -> None:
     with pytest.raises(
-        InvalidStream, match=r"malformed: messageId: Input should be a valid string"
+        InvalidStream, match=r"malformed: messageId: Input should be a valid string$"
     ):
         strip({"type": "TEXT_MESSAGE_START", "messageId": ["m"]})
 
@@ -413,3 +414,20 @@ def test_paths_count_the_elements_that_were_left_out() -> None:
     ]
     with pytest.raises(InputError, match=r"messages\[3\]\.content: Field required"):
         check_input({"threadId": "t", "runId": "r", "messages": messages})
+
+
+def test_paths_within_elements_count_what_was_left_out_at_every_level() -> None:
+    robot = {"id": "1", "role": "robot", "content": "x"}
+    parts = [{"type": "smell"}, {"type": "text", "text": "x"}, {"type": "smell"}, {"type": "text"}]
+    messages = [robot, robot, {"id": "2", "role": "user", "content": parts}]
+    event = {"type": "MESSAGES_SNAPSHOT", "messages": messages}
+    with pytest.raises(InvalidStream, match=r"messages\[2\]\.content\[3\]\.text: Field required"):
+        strip(event)
+
+
+def test_what_is_wrong_with_a_large_input_is_found_in_linear_time() -> None:
+    messages = [{"role": "robot"}, {"role": "user", "content": [{"type": "text"}]}] * 10_000
+    start = time.perf_counter()
+    with pytest.raises(InputError, match=r"messages\[19999\]\.id: Field required"):
+        check_input({"threadId": "t", "runId": "r", "messages": messages})
+    assert time.perf_counter() - start < 5
