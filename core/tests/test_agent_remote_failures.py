@@ -6,7 +6,7 @@ import asyncio
 import html
 import json
 import time
-from base64 import b64encode
+from base64 import b64encode, urlsafe_b64encode
 from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import quote, quote_plus
@@ -29,6 +29,7 @@ from interpose import (
     TruncatedStream,
     middleware,
 )
+from interpose.agents.masking import masked
 
 BODY = f"the database of {SECRET} is down\nat line 7"
 
@@ -316,20 +317,46 @@ def test_a_layer_can_try_again_after_a_transient_failure() -> None:
     assert waits == [1.0]
 
 
-def test_a_secret_is_masked_in_whatever_form_an_answer_repeats_it() -> None:
-    from interpose.agents import endpoint
+ODD = "pa/ss\"word'&<x> +9=%25\\é"
 
-    secret = 'pa/ss"word&<x>+9='
-    forms = [
-        secret,
-        json.dumps(secret)[1:-1].replace("/", "\\/"),
-        quote(secret, safe=""),
-        quote_plus(secret),
-        html.escape(secret),
-        secret.upper(),
-        b64encode(secret.encode()).decode(),
-    ]
-    for form in forms:
-        told = endpoint._without(f"you sent {form}, friend", {"x-key": secret})
-        assert form not in told
-        assert "you sent ***" in told
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        ODD,
+        ODD.upper(),
+        json.dumps(ODD)[1:-1],
+        json.dumps(ODD)[1:-1].replace("/", "\\/"),
+        "".join(f"\\u{ord(each):04X}" for each in ODD),
+        quote(ODD),
+        quote(ODD, safe="").lower(),
+        quote_plus(ODD),
+        html.escape(ODD),
+        html.escape(ODD, quote=False),
+        html.escape(ODD).replace("&#x27;", "&#39;").replace("&quot;", "&#34;"),
+        html.escape(json.dumps(ODD)[1:-1]).replace("&#x27;", "'"),
+        b64encode(ODD.encode()).decode().rstrip("="),
+        urlsafe_b64encode(ODD.encode()).decode().rstrip("="),
+    ],
+)
+def test_a_secret_is_masked_in_whatever_form_an_answer_repeats_it(form: str) -> None:
+    assert masked(f"you sent {form}, friend", [ODD]) == "you sent ***, friend"
+    assert masked(f"you sent {form[:-1]}", [ODD]) == "you sent ***"
+
+
+def test_the_beginning_of_a_secret_is_masked_and_each_of_its_words() -> None:
+    value = "Token abcdefghijkl"
+    inner = b64encode(b"abcdefghijkl").decode()
+    assert masked("abcdefgh... was sent", [value]) == "***... was sent"
+    assert masked("abcdefg... was sent", [value]) == "abcdefg... was sent"
+    assert masked(f"a {inner}, b", [value]) == "a ***, b"
+    assert masked("it ends in abcd", [value]) == "it ends in ***"
+
+
+def test_a_failure_that_says_nothing_is_logged_by_its_name(logged: list[str]) -> None:
+    async def handler(asked: Asked, answer: Answering) -> None:
+        await answer.closed()
+
+    failed(handler, {"idle_timeout": 0.2})
+    assert any(line.startswith("WARNING ReadTimeout") for line in logged)
+    assert not any("ReadTimeout:" in line for line in logged)

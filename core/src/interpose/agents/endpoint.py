@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import html
-import json
-import re
 import ssl
 import time
-from base64 import b64encode
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Final
-from urllib.parse import quote, quote_plus
 
 import httpx2
 from pydantic import SecretStr
 
 from interpose._version import __version__
 from interpose.agents.http_failures import no_stream, of_exception, of_status
+from interpose.agents.masking import masked
 from interpose.agui import SseEvent, SseReader
 from interpose.errors import RunError, UsageError
 
@@ -29,8 +25,6 @@ _EXCERPT: Final = 2000
 """How many characters of an answer that is an error go to the log."""
 _READ_ERROR: Final = 2.0
 """How many seconds an answer that is an error may take to say why."""
-_SHORT: Final = 4
-MASK: Final = "***"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +84,8 @@ class Endpoint:
         answered = False
 
         def tell(text: str) -> None:
-            report(_without(text, headers)[:_EXCERPT])
+            sent = [value for value in headers.values() if value not in _PUBLIC]
+            report(masked(text[: 2 * _EXCERPT], sent)[:_EXCERPT])
 
         try:
             async with self._client.stream(
@@ -103,7 +98,7 @@ class Endpoint:
                         for event in reader.feed(chunk):
                             yield event
         except httpx2.HTTPError as error:
-            tell(f"{type(error).__name__}: {error}")
+            tell(": ".join(filter(None, (type(error).__name__, str(error)))))
             raise of_exception(error, answered=answered) from None
         if reader.unfinished:
             tell("the stream ended within an event, which was dropped: no blank line followed it")
@@ -165,36 +160,9 @@ async def _excerpt(response: httpx2.Response) -> str:
     return bytes(found[:_EXCERPT]).decode(errors="replace") or "(no body)"
 
 
-def _without(text: str, headers: Mapping[str, str]) -> str:
-    """Take what was sent as a header out of a text, and what could forge a line of a log."""
-    secrets = {part for value in headers.values() for part in (value, *value.split())}
-    kept = [secret for secret in secrets - _PUBLIC if len(secret) >= _SHORT]
-    for form in sorted({form for each in kept for form in _forms(each)}, key=len, reverse=True):
-        text = re.sub(re.escape(form), MASK, text, flags=re.IGNORECASE)
-        text = _without_end(text, form)
-    return "".join(each if each.isprintable() else " " for each in text)
-
-
-def _forms(secret: str) -> Iterator[str]:
-    """Yield how an answer may repeat a header: as it is, or in one of the usual escapings."""
-    yield secret
-    in_json = json.dumps(secret)[1:-1]
-    yield from (in_json, in_json.replace("/", "\\/"))
-    yield "".join(f"\\u{ord(each):04x}" if each in "<>&'" else each for each in in_json)
-    yield from (quote(secret, safe=""), quote(secret), quote_plus(secret))
-    yield from (html.escape(secret), html.escape(secret, quote=False))
-    yield b64encode(secret.encode()).decode().rstrip("=")
-
-
-def _without_end(text: str, secret: str) -> str:
-    """Take out the beginning of a secret at the end of a text, which is where an excerpt is cut."""
-    for length in range(len(secret) - 1, _SHORT - 1, -1):
-        if text.endswith(secret[:length]):
-            return text[:-length] + MASK
-    return text
-
-
-_PUBLIC: Final = frozenset({"text/event-stream", "application/json", "identity"})
+_PUBLIC: Final = frozenset(
+    {"text/event-stream", "application/json", "identity", f"interpose/{__version__}"}
+)
 
 
 def _trusted(options: Options) -> ssl.SSLContext | bool:
