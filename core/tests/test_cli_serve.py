@@ -277,24 +277,26 @@ def test_a_port_that_is_taken_is_a_clear_error(cli: CommandLine) -> None:
         "1 problem at startup\n\n"
         f"error[cannot-listen]: The server cannot listen on 127.0.0.1 port {port}: "
         "Address already in use.\n"
-        "  fix: Choose another with --host and --port, or in the table [server];\n"
-        "       an address stands alone, as 127.0.0.1 or ::1.\n"
+        "  fix: Choose another with --host and --port, or in the table [server].\n"
+        "       Write the address alone, as 127.0.0.1 or ::1.\n"
     )
 
 
 def test_an_empty_address_is_refused_and_not_every_address(cli: CommandLine) -> None:
     cli.write(SCRIPTED)
-    assert "server.host" in cli("serve", "--host", "", "--port", "0").err
+    option = cli("serve", "--host", "", "--port", "0")
     cli.write(SCRIPTED + '[server]\nhost = ""\n')
-    outcome = cli("serve", "--port", "0")
-    assert (outcome.code, outcome.out) == (1, "")
-    assert "server.host" in outcome.err
+    for outcome in (option, cli("serve", "--port", "0")):
+        assert (outcome.code, outcome.out) == (1, "")
+        assert "server.host: " in outcome.err
+        assert "The address to listen on, as 127.0.0.1 or ::1" in outcome.err
 
 
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        (["--host", "127.0.0.1:9000"], "an address stands alone, as 127.0.0.1 or ::1"),
+        (["--host", "127.0.0.1:9000"], "Write the address alone, as 127.0.0.1 or ::1."),
+        (["--host", "http://127.0.0.1"], "Write the address alone, as 127.0.0.1 or ::1."),
         (["--port", "http"], "server.port"),
         (["--port", "70000"], "server.port"),
         (["--host", "nowhere.invalid", "--port", "0"], "cannot listen on nowhere.invalid port 0: "),
@@ -308,6 +310,14 @@ def test_an_address_that_is_none_is_a_clear_error(
     assert outcome.code == 1
     assert said in outcome.err
     assert "Traceback" not in outcome.err
+
+
+def test_an_address_in_brackets_is_a_clear_error(cli: CommandLine) -> None:
+    cli.write(SCRIPTED + '[server]\nhost = "[::1]"\n')
+    outcome = cli("serve", "--port", "0")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert "cannot listen on [::1] port 0: " in outcome.err
+    assert "Write the address alone, as 127.0.0.1 or ::1." in outcome.err
 
 
 def test_a_configuration_without_an_agent_is_refused(cli: CommandLine) -> None:

@@ -32,8 +32,8 @@ def listen(host: str, port: int) -> socket.socket:
                 Problem(
                     "cannot-listen",
                     f"The server cannot listen on {host} port {port}: {reason}.",
-                    hint="Choose another with --host and --port, or in the table [server];\n"
-                    "an address stands alone, as 127.0.0.1 or ::1.",
+                    hint="Choose another with --host and --port, or in the table [server].\n"
+                    "Write the address alone, as 127.0.0.1 or ::1.",
                 )
             ]
         ) from None

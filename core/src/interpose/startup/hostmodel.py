@@ -94,7 +94,7 @@ class ServerTable(_HostOwned):
     """``[server]``: how ``interpose serve`` listens."""
 
     host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
-    """The address to listen on; an empty one would be every address of the machine."""
+    """The address to listen on, as 127.0.0.1 or ::1; 0.0.0.0 is every address of the machine."""
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
     """The port to listen on; 0 takes a free one."""
     heartbeat: Seconds = 15.0
