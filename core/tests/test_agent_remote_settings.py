@@ -79,9 +79,13 @@ def test_all_problems_of_the_settings_are_told_together() -> None:
 
 def test_a_missing_httpx2_is_a_problem_at_startup(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("interpose.agents.remote.find_spec", lambda name: None)
-    assert refused() == [
+    with pytest.raises(StartupError) as caught:
+        Host(overrides={"agent": {"use": "remote", "url": "http://127.0.0.1/agent"}})
+    [problem] = caught.value.problems
+    assert problem.message == (
         'agents.default: a remote agent needs httpx2: pip install "interpose[remote]".'
-    ]
+    )
+    assert problem.hint == 'Run pip install "interpose[remote]".'
 
 
 def test_a_certificate_file_that_cannot_be_read_is_a_problem(tmp_path: Any) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
@@ -27,6 +28,8 @@ from interpose.startup.tree import (
     is_resolved,
     shown,
 )
+
+_INSTALL: Final = re.compile(r'pip install "[^"]+"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +224,9 @@ def _remedy(part: Part, fault: _Fault, node: Node) -> str:
     if fault.type == "string_type" and source.startswith("--set "):
         return f"Quote a value that is text: {source.removeprefix('--set ')}='\"...\"'."
     if found is None:
-        return "Correct the value."
+        # A validator that lacks a package says how to get it.
+        install = _INSTALL.search(fault.text)
+        return f"Run {install[0]}." if install else "Correct the value."
     name, info = found
     wanted = f"{name} takes {_type_name(info.annotation)}"
     return f"{wanted}: {info.description}" if info.description else f"{wanted}."
