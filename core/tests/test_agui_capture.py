@@ -56,6 +56,14 @@ def test_a_line_separator_inside_a_string_ends_no_line() -> None:
     assert [item.raw for item in read_capture(text, "f")] == [event]
 
 
+def test_bytes_are_read_as_utf_8() -> None:
+    event = {"type": "CUSTOM", "name": "é"}
+    data = json.dumps(event, ensure_ascii=False).encode()
+    assert [item.raw for item in read_capture(data, "f")] == [event]
+    with pytest.raises(ReplayError, match="UTF-8"):
+        read_capture(data.decode().encode("latin-1"), "f")
+
+
 @pytest.mark.parametrize("text", ["", "\n \n", "[]", ": only a comment\n\n"])
 def test_a_recording_without_events_is_an_error(text: str) -> None:
     error = refused(text)

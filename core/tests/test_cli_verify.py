@@ -173,7 +173,17 @@ def test_a_file_without_events_is_not_valid(cli: CommandLine) -> None:
     cli.write("", "run")
     done = cli("verify", "run")
     assert done.code == 1
-    assert "The recording holds no events." in done.out
+    assert done.out.startswith("error[malformed-value]: The recording holds no events.\n")
+    assert done.out.endswith("\n\nrun: 0 events, 1 violation\n")
+
+
+@pytest.mark.parametrize(
+    "target", ["127.0.0.1:8000", "localhost:8000/agent", "ftp://x/", "[::1]:80"]
+)
+def test_an_address_without_http_is_told_to_need_it(cli: CommandLine, target: str) -> None:
+    done = cli("verify", target)
+    assert done.code != 0
+    assert "by its whole URL, http:// or https:// included." in done.err
 
 
 # -- endpoints ----------------------------------------------------------------------------------

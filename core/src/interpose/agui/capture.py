@@ -17,6 +17,7 @@ from interpose.agui.sse import SseReader
 from interpose.agui.stripping import Stripper
 from interpose.errors import InvalidStream, ReplayError
 
+NO_EVENTS: Final = "The recording holds no events."
 _NEWLINE: Final = re.compile(r"\r\n|\r|\n")
 _SSE_LINE: Final = re.compile(rb":|(data|event|id|retry)(:|$)")
 _FORMATS: Final = (
@@ -41,15 +42,17 @@ class TypedEvents(NamedTuple):
     warnings: tuple[str, ...]
 
 
-def read_capture(text: str, name: str) -> list[RecordedEvent]:
+def read_capture(text: str | bytes, name: str) -> list[RecordedEvent]:
     """Read the events of a recording; which of the three formats it is shows by itself.
 
-    ``name`` is the file's name, for messages. A byte order mark, blank lines, comments and all of
-    LF, CRLF and CR are fine. Raises ReplayError with ``where`` = ``name:line`` when something is
-    no JSON, no object or has no ``type``, or when there is no event at all.
+    ``name`` is the file's name, for messages. Bytes are UTF-8. A byte order mark,
+    blank lines, comments and all of LF, CRLF and CR are fine. Raises ReplayError with ``where`` =
+    ``name:line`` when something is no JSON, no object or has no ``type``, or when there is no event
+    at all.
     """
     events: list[RecordedEvent] = []
-    for found in scan_capture([text.encode("utf-8", "surrogatepass")], name):
+    data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+    for found in scan_capture([data], name):
         if isinstance(found, ReplayError):
             raise found
         events.append(found)
@@ -71,7 +74,7 @@ def scan_capture(chunks: Iterable[bytes], name: str) -> Iterator[RecordedEvent |
             line, value = found
             yield _event(line, value, name)
     if nothing:
-        yield ReplayError("The recording holds no events.", where=f"{name}:1", hint=_FORMATS)
+        yield ReplayError(NO_EVENTS, where=f"{name}:1", hint=_FORMATS)
 
 
 def typed(recorded: Iterable[RecordedEvent], name: str) -> TypedEvents:

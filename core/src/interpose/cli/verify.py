@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
@@ -17,7 +18,7 @@ from pydantic import SecretStr
 from interpose.agents.address import header_faults, url_faults
 from interpose.agents.remote import body_of, raw_event
 from interpose.agui import Auditor
-from interpose.agui.capture import scan_capture
+from interpose.agui.capture import NO_EVENTS, scan_capture
 from interpose.agui.decoding import NotJson
 from interpose.cli.asking import read_input
 from interpose.cli.exits import OK, PROBLEMS
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 _PIECE: Final = 64 * 1024
 _FOR_ENDPOINTS: Final = ("text", "input", "header", "header_env", "timeout")
 _SECONDS: Final = 60.0
+_ADDRESS: Final = re.compile(r"\w+://|(\[[\w:]+\]|[\w.-]+):\d+(/|$)")
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -57,6 +59,9 @@ def main(arguments: argparse.Namespace) -> int:
 def _look_at_recording(pieces: Iterator[bytes], name: str, findings: Findings) -> None:
     auditor = Auditor()
     for index, found in enumerate(scan_capture(pieces, name)):
+        if isinstance(found, ReplayError) and found.message == NO_EVENTS:
+            findings.violation("malformed-value", found.message, None, found.where[0])
+            return
         if isinstance(found, ReplayError):
             findings.violation("malformed-value", found.message, index, found.where[0])
         else:
@@ -80,7 +85,9 @@ def _pieces(target: str) -> Iterator[bytes]:
         raise ReplayError(
             f"The recording cannot be read: {error.strerror or error}.",
             where=target,
-            hint="Name a file with AG-UI events, or - for standard input.",
+            hint="An endpoint is named by its whole URL, http:// or https:// included."
+            if _ADDRESS.match(target)
+            else "Name a file with AG-UI events, or - for standard input.",
         ) from None
 
 
