@@ -7,9 +7,11 @@ import gc
 import json
 import sys
 
+import pytest
 from starlette.requests import Request
 from starlette.types import Message
 
+from interpose.errors import InputError
 from interpose.server.reading import read_input
 
 
@@ -19,6 +21,12 @@ def request(content: bytes) -> Request:
 
     headers = [(b"content-type", b"application/json")]
     return Request({"type": "http", "method": "POST", "headers": headers}, receive)
+
+
+def test_a_body_that_is_nested_too_deeply_is_told_so() -> None:
+    content = b'{"state":' + b"[" * 10_000 + b"]" * 10_000 + b"}"
+    with pytest.raises(InputError, match="The body is nested too deeply"):
+        asyncio.run(read_input(request(content), 100_000))
 
 
 def test_nothing_that_a_request_says_is_kept() -> None:
