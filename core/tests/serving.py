@@ -52,7 +52,9 @@ async def listening(app: Any) -> AsyncIterator[str]:
     server = _Server(config)
     with sock:
         task = asyncio.create_task(server.serve(sockets=[sock]))
-        while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
+        while not server.started:
+            if task.done():
+                await task
             await asyncio.sleep(0.005)
         try:
             yield f"http://127.0.0.1:{sock.getsockname()[1]}/"

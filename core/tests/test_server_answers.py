@@ -17,7 +17,7 @@ from ag_ui.core import (
     StateSnapshotEvent,
     TextMessageStartEvent,
 )
-from playing import agent_of, finished, say, started
+from playing import Agent, agent_of, finished, say, started
 from serving import body, events_of, run_async, served, server, types_of
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -267,16 +267,22 @@ def test_the_logged_in_user_reaches_the_layers() -> None:
     run_async(test)
 
 
-def test_a_run_id_that_is_open_is_a_conflict_and_free_again_afterwards() -> None:
-    release = asyncio.Event()
+def waiting_for(release: asyncio.Event) -> Agent:
+    """Return an agent that begins, and ends when it is let."""
 
     async def agent(run_input: RunAgentInput) -> AsyncIterator[BaseEvent]:
         yield started(run_input)
         await release.wait()
         yield finished(run_input)
 
+    return agent
+
+
+def test_a_run_id_that_is_open_is_a_conflict_and_free_again_afterwards() -> None:
+    release = asyncio.Event()
+
     async def test() -> None:
-        async with served(Host(agent=agent)) as (client, _):
+        async with served(Host(agent=waiting_for(release))) as (client, _):
             async with client.stream("POST", "/", json=body()) as first:
                 conflict = await client.post("/", json=body())
                 assert (conflict.status_code, conflict.json()["code"]) == (409, "run-open")
@@ -291,13 +297,8 @@ def test_a_run_id_that_is_open_is_a_conflict_and_free_again_afterwards() -> None
 def test_too_many_runs_are_told_to_come_again() -> None:
     release = asyncio.Event()
 
-    async def agent(run_input: RunAgentInput) -> AsyncIterator[BaseEvent]:
-        yield started(run_input)
-        await release.wait()
-        yield finished(run_input)
-
     async def test() -> None:
-        host = Host(agent=agent, overrides={"host": {"max_concurrent": 1}})
+        host = Host(agent=waiting_for(release), overrides={"host": {"max_concurrent": 1}})
         async with served(host) as (client, _):
             async with client.stream("POST", "/", json=body()) as first:
                 busy = await client.post("/", json=body(run_id="run-2"))

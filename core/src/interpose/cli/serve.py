@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import signal
 import socket
 from importlib.util import find_spec
@@ -28,10 +29,11 @@ def main(arguments: argparse.Namespace) -> int:
                 f"interpose serve needs {package}, which is not installed.",
                 hint='Install it: pip install "interpose[server]".',
             )
-    for key in ("host", "port"):
-        given = getattr(arguments, key)
-        if given is not None:
-            arguments.set.append(f"server.{key}={given}")
+    if arguments.host is not None:
+        # Quoted, so that it is a text whatever stands in it.
+        arguments.set.append(f"server.host={json.dumps(arguments.host)}")
+    if arguments.port is not None:
+        arguments.set.append(f"server.port={arguments.port}")
     if arguments.expose_plan:
         arguments.set.append("server.expose_plan=true")
     with startup(arguments, assume_application=False) as (given, prepared):

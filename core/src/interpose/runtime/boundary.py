@@ -10,7 +10,7 @@ from typing import Self
 from ag_ui.core import BaseEvent
 
 from interpose.errors import MiddlewareError
-from interpose.runtime.control import EndRun, Expire, ending
+from interpose.runtime.control import EndRun, Fail, ending
 from interpose.runtime.failure import AGENT_FAILED, MIDDLEWARE_FAILED
 from interpose.runtime.interruption import nobody_cancelled
 from interpose.runtime.record import RunRecord
@@ -76,6 +76,6 @@ def verdict_events(record: RunRecord) -> Sequence[BaseEvent]:
         error = MiddlewareError("the host's control flow was raised without ctx.finish or the like")
         return (record.failures.event(error, MIDDLEWARE_FAILED),)
     record.verdict_given = True
-    if isinstance(record.verdict, Expire):
+    if isinstance(record.verdict, Fail):
         return (record.failures.event(record.verdict.error, AGENT_FAILED),)
     return ending(record.verdict, record.thread_id, record.run_id)

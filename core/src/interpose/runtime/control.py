@@ -50,13 +50,13 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
-class Expire:
-    """End with a RUN_ERROR: ``error`` says which deadline is over. Layers see it as cancelled."""
+class Fail:
+    """End with a RUN_ERROR for ``error``, as when a deadline is over; layers see it cancelled."""
 
     error: RunError
 
 
-Verdict: TypeAlias = Finish | Pause | Stop | Expire
+Verdict: TypeAlias = Finish | Pause | Stop | Fail
 
 
 class EndRun(BaseException):

@@ -15,7 +15,7 @@ from ag_ui.core import (
 
 from interpose.agui import KNOWN_EVENTS, Stripper, Verifier
 from interpose.errors import InvalidStream, Reject, TruncatedStream
-from interpose.runtime.control import Expire, Pause, Stop, ending
+from interpose.runtime.control import Fail, Pause, Stop, ending
 from interpose.runtime.failure import AGENT_FAILED
 from interpose.runtime.record import RunRecord
 
@@ -119,7 +119,7 @@ class Outlet:
         """
         record = self._record
         verdict = record.verdict
-        if isinstance(verdict, Expire):
+        if isinstance(verdict, Fail):
             return record.failures.event(verdict.error, AGENT_FAILED)
         if isinstance(verdict, Stop | Pause) and isinstance(event, RunFinishedEvent):
             decided = ending(verdict, record.thread_id, record.run_id)[-1]

@@ -16,7 +16,7 @@ from interpose.agui import CHUNKS
 from interpose.capability import Capability
 from interpose.errors import CapabilityError, MiddlewareError, RunError, UsageError
 from interpose.logs import bound, cause
-from interpose.runtime.control import EndRun, Expire, Finish, Pause, Stop, Verdict
+from interpose.runtime.control import EndRun, Fail, Finish, Pause, Stop, Verdict
 from interpose.runtime.failure import Failures
 from interpose.runtime.interruption import Interruption
 from interpose.runtime.open_runs import OpenRuns
@@ -107,7 +107,7 @@ class RunRecord:
     @property
     def cancelled(self) -> bool:
         """Whether the run is being ended from outside or by ``ctx.abort``."""
-        return isinstance(self.verdict, Stop | Expire)
+        return isinstance(self.verdict, Stop | Fail)
 
     @property
     def message_id(self) -> str | None:
@@ -275,9 +275,9 @@ class RunRecord:
         """Stop the run: at once if it awaits its agent, otherwise at the next step."""
         self._stop(Stop(reason, cause))
 
-    def expire(self, error: RunError) -> None:
-        """Stop the run in the same way, because of a deadline: it ends with ``error``."""
-        self._stop(Expire(error))
+    def fail(self, error: RunError) -> None:
+        """Stop the run in the same way, but for a failure outside it: it ends with ``error``."""
+        self._stop(Fail(error))
 
     def _stop(self, verdict: Verdict) -> None:
         if self.verdict is None and not self.ended:

@@ -78,8 +78,8 @@ def asgi(host: Host, *, provide: Provide | None = None) -> ServerApp:
 class ServerApp:
     """The application that :func:`asgi` returns.
 
-    ``guard_origins``: refuse calls from web pages whose origin is neither this machine nor named
-    in ``[server] cors``; for an application that nothing stands in front of.
+    ``guard_origins``: refuse calls from web pages whose origin is not named in ``[server] cors``;
+    for an application that nothing stands in front of.
     """
 
     def __init__(

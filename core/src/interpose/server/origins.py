@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Final
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from interpose.server.problems import problem_response
 
-_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
-
 
 class OriginGuard:
-    """Refuse calls from web pages, except those of ``origins`` and of this machine.
+    """Refuse calls from web pages, except those of ``origins``; ``"*"`` is any.
 
     A server on loopback is open to every page that a browser on the machine shows: also to one
     whose name was made to point to 127.0.0.1, for which neither CORS nor the address helps. A
@@ -30,7 +26,7 @@ class OriginGuard:
         """Pass the request on, or answer 403."""
         if scope["type"] == "http":
             origin = Headers(scope=scope).get("origin")
-            if origin is not None and not self._may_call(origin):
+            if origin is not None and not self._origins & {origin, "*"}:
                 refused = problem_response(
                     403,
                     "origin",
@@ -40,11 +36,3 @@ class OriginGuard:
                 await refused(scope, receive, send)
                 return
         await self._app(scope, receive, send)
-
-    def _may_call(self, origin: str) -> bool:
-        if origin in self._origins or "*" in self._origins:
-            return True
-        try:
-            return urlsplit(origin).hostname in _LOOPBACK
-        except ValueError:
-            return False

@@ -118,7 +118,7 @@ class RunResponse(Response):
     async def _play(self, relay: Relay) -> None:
         """Drive the run from its beginning to its end, whatever becomes of the response."""
         record = self._record
-        frame = framing(record.input, record.expire)
+        frame = framing(record.input, record.fail)
         push, room = relay.push, relay.room
         try:
             async with self._run as run:

@@ -57,5 +57,5 @@ class Watch:
             error = RunDeadlineExceeded(f"The run was silent for {idle:g} s.")
         else:
             return False
-        self._record.expire(error)
+        self._record.fail(error)
         return True
