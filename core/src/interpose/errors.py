@@ -120,7 +120,7 @@ class Reject(RunError):
             raise ValueError("Reject takes an HTTP status from 400 to 599: a refusal is no success")
         super().__init__(message)
         self.code = code
-        self.status = int(status)
+        self.status: int = int(status)
         self.retry_after = retry_after
 
 
