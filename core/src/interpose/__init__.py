@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from interpose.authoring import Declaration as Declaration
     from interpose.authoring import Layer as Layer
     from interpose.authoring import Middleware as Middleware
-    from interpose.authoring import ModelFactory as ModelFactory
     from interpose.authoring import NoSettings as NoSettings
     from interpose.authoring import Point as Point
     from interpose.authoring import Provider as Provider
@@ -60,6 +59,27 @@ if TYPE_CHECKING:
     from interpose.events import on as on
     from interpose.hookspecs import hookimpl as hookimpl
     from interpose.host import Host as Host
+    from interpose.interrupts import InterruptDefinition as InterruptDefinition
+    from interpose.interrupts import Resolution as Resolution
+    from interpose.interrupts import Resolutions as Resolutions
+    from interpose.loop_errors import InvalidModelRequest as InvalidModelRequest
+    from interpose.loop_errors import InvalidResume as InvalidResume
+    from interpose.loop_errors import ModelFailed as ModelFailed
+    from interpose.loop_errors import ModelRefused as ModelRefused
+    from interpose.loop_errors import ModelUnavailable as ModelUnavailable
+    from interpose.loop_errors import OutputError as OutputError
+    from interpose.loop_errors import QuotaExceeded as QuotaExceeded
+    from interpose.loop_errors import RateLimited as RateLimited
+    from interpose.loop_errors import RequestTooLong as RequestTooLong
+    from interpose.loop_errors import ResumeProblem as ResumeProblem
+    from interpose.loop_errors import ToolError as ToolError
+    from interpose.model import Ability as Ability
+    from interpose.model import Model as Model
+    from interpose.model import ModelAnswer as ModelAnswer
+    from interpose.model import ModelContext as ModelContext
+    from interpose.model import ModelFactory as ModelFactory
+    from interpose.model import ModelFinished as ModelFinished
+    from interpose.model import ModelHandle as ModelHandle
     from interpose.payloads import Abort as Abort
     from interpose.payloads import AbortInfo as AbortInfo
     from interpose.payloads import Ask as Ask
@@ -69,6 +89,7 @@ if TYPE_CHECKING:
     from interpose.payloads import ErrorInfo as ErrorInfo
     from interpose.payloads import FinishInfo as FinishInfo
     from interpose.payloads import IterationInfo as IterationInfo
+    from interpose.payloads import LoopInfo as LoopInfo
     from interpose.payloads import ModelConfig as ModelConfig
     from interpose.payloads import ModelRequest as ModelRequest
     from interpose.payloads import ResolvedTool as ResolvedTool
@@ -94,6 +115,7 @@ __all__ = [
     "CREDENTIALS",
     "DROP",
     "PRINCIPAL",
+    "Ability",
     "Abort",
     "AbortInfo",
     "Agent",
@@ -121,30 +143,49 @@ __all__ = [
     "Host",
     "InputError",
     "InterposeError",
+    "InterruptDefinition",
+    "InvalidModelRequest",
+    "InvalidResume",
     "InvalidStream",
     "IterationInfo",
     "Layer",
     "LayerTrace",
     "LifespanContext",
+    "LoopInfo",
     "Middleware",
     "MiddlewareError",
+    "Model",
+    "ModelAnswer",
     "ModelConfig",
+    "ModelContext",
     "ModelFactory",
+    "ModelFailed",
+    "ModelFinished",
+    "ModelHandle",
+    "ModelRefused",
     "ModelRequest",
+    "ModelUnavailable",
     "NoSettings",
+    "OutputError",
     "PatternTransform",
     "Plan",
     "Point",
     "Principal",
     "Problem",
     "Provider",
+    "QuotaExceeded",
+    "RateLimited",
     "Reject",
     "RemoteFailed",
     "RemoteUnavailable",
     "RepeatAfterOutput",
     "ReplayError",
+    "RequestTooLong",
+    "Resolution",
+    "Resolutions",
     "ResolvedTool",
     "Result",
+    "ResumeProblem",
     "Returned",
     "Run",
     "RunContext",
@@ -158,6 +199,7 @@ __all__ = [
     "TextTransform",
     "ToolCall",
     "ToolCallInfo",
+    "ToolError",
     "ToolPhaseInfo",
     "ToolResult",
     "Trace",
@@ -174,12 +216,15 @@ __all__ = [
 ]
 
 _AUTHORING = """Agent AgentFactory CallModel CallRun CallStep CallTool Declaration Layer Middleware
-ModelFactory NoSettings Point Provider Settings Stage middleware"""
+NoSettings Point Provider Settings Stage middleware"""
 _ERRORS = """AgentFailed CapabilityError DeadlineExceeded InputError InterposeError InvalidStream
 MiddlewareError Problem Reject RemoteFailed RemoteUnavailable RepeatAfterOutput ReplayError RunError
 StartupError Transient TruncatedStream UsageError"""
+_LOOP_ERRORS = """InvalidModelRequest InvalidResume ModelFailed ModelRefused ModelUnavailable
+OutputError QuotaExceeded RateLimited RequestTooLong ResumeProblem ToolError"""
+_MODEL = "Ability Model ModelAnswer ModelContext ModelFactory ModelFinished ModelHandle"
 _PAYLOADS = """Abort AbortInfo Ask ContinueState Deny EndInfo ErrorInfo FinishInfo IterationInfo
-ModelConfig ModelRequest ResolvedTool Skip ToolCall ToolCallInfo ToolPhaseInfo ToolResult
+LoopInfo ModelConfig ModelRequest ResolvedTool Skip ToolCall ToolCallInfo ToolPhaseInfo ToolResult
 TransformArgs"""
 
 _HOMES = {
@@ -191,6 +236,9 @@ _HOMES = {
     "events": "DROP Drop Result Returned on",
     "hookspecs": "hookimpl",
     "host": "Host",
+    "interrupts": "InterruptDefinition Resolution Resolutions",
+    "loop_errors": _LOOP_ERRORS,
+    "model": _MODEL,
     "payloads": _PAYLOADS,
     "plan": "Plan",
     "runtime.run": "Run RunResult",

@@ -28,6 +28,7 @@ from interpose.capability import Capability, Scope
 from interpose.context import AgentContext, LifespanContext, RunContext
 from interpose.errors import UsageError
 from interpose.events import Returned
+from interpose.interrupts import Resolutions
 from interpose.payloads import (
     AbortInfo,
     ContinueState,
@@ -38,7 +39,6 @@ from interpose.payloads import (
     IterationInfo,
     ModelConfig,
     ModelRequest,
-    Resolutions,
     ResolvedTool,
     ToolCall,
     ToolCallInfo,
@@ -372,19 +372,6 @@ class AgentFactory(Generic[S]):
     def __call__(self, settings: S, ctx: LifespanContext, /) -> Agent:
         """Return an agent."""
         raise NotImplementedError(f"{type(self).__qualname__} makes no agent")
-
-
-class ModelFactory(Generic[S]):
-    """Makes models from settings: ``[models.<id>] use = "..."``; the built-in loop uses them."""
-
-    scope: ClassVar[Scope] = "host"
-    requires: ClassVar[tuple[Capability[Any], ...]] = ()
-    optional_requires: ClassVar[tuple[Capability[Any], ...]] = ()
-    provides: ClassVar[tuple[Capability[Any], ...]] = ()
-
-    def __call__(self, settings: S, ctx: LifespanContext, /) -> Any:
-        """Return a model."""
-        raise NotImplementedError(f"{type(self).__qualname__} makes no model")
 
 
 RunFunction: TypeAlias = Callable[[RunContext, RunAgentInput, CallRun], AsyncIterator[BaseEvent]]

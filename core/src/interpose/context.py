@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
     from loguru import Logger
 
+    from interpose.model import ModelHandle
+    from interpose.services import LoopServices
+
 T = TypeVar("T")
 
 
@@ -87,9 +90,17 @@ class RunContext:
         return self._run.provider
 
     @property
-    def model(self) -> str | None:
-        """The name of the model being called, in the built-in loop."""
+    def model_id(self) -> str | None:
+        """The model being called, its key in ``[models]``, in the built-in loop."""
         return self._run.model
+
+    def model(self, model_id: str, /) -> ModelHandle:
+        """Return a model of ``[models.<id>]`` for a call of the layer's own.
+
+        ``await ctx.model("small").complete("Is this safe? ...")``: nothing of it reaches the
+        consumer or the layers, its usage is counted apart. :class:`UsageError` for an unknown id.
+        """
+        return self._run.handle_of(self.layer, model_id)
 
     @property
     def input(self) -> RunAgentInput:
@@ -269,3 +280,8 @@ class AgentContext:
         out, never what went in. Then the stream, the stored history and the next request agree.
         """
         return self._run.rewrite(events)
+
+    @property
+    def loop(self) -> LoopServices:
+        """How an agent that offers STEP, MODEL, TOOLS or INTERRUPTS lets the layers in."""
+        return self._run.loop

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pluggy
 
 if TYPE_CHECKING:
-    from interpose.authoring import AgentFactory, Middleware, ModelFactory, Provider
+    from interpose.authoring import AgentFactory, Middleware, Provider
     from interpose.host import Host
+    from interpose.model import ModelFactory
     from interpose.plan import Plan
 
 PROJECT: Final = "interpose"

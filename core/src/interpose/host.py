@@ -9,8 +9,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from ag_ui.core import Interrupt, RunAgentInput
+from typing_extensions import TypeVar
 
-from interpose.authoring import Agent, Layer, Middleware
+from interpose.authoring import Agent, Layer, Middleware, Point
 from interpose.capability import Capability
 from interpose.errors import CapabilityError, Problem, StartupError, UsageError
 from interpose.live import Live, wrapped_candidate
@@ -18,13 +19,14 @@ from interpose.logs import bound, quiet
 from interpose.plan import Plan
 from interpose.runtime.clock import SystemClock
 from interpose.runtime.inputs import Asked, settling, to_input
+from interpose.runtime.output import wanted
 from interpose.runtime.program import Program
 from interpose.runtime.record import RunRecord
 from interpose.runtime.run import Run
 from interpose.runtime.sync import SyncHost
 from interpose.runtime.tracing import Trace
 from interpose.runtime.wrapped import WrappedAgent
-from interpose.services import Clock
+from interpose.services import Clock, Wanted
 from interpose.startup.adapting import adapt_agent
 from interpose.startup.built_in import built_in_parts
 from interpose.startup.files import find_files
@@ -32,6 +34,8 @@ from interpose.startup.hostmodel import ServerTable
 from interpose.startup.lifecycle import call_started, call_stopped
 from interpose.startup.prepared import Given, Prepared
 from interpose.startup.preparing import prepare, replan
+
+Out = TypeVar("Out", default=None)
 
 
 class Host:
@@ -209,7 +213,8 @@ class Host:
         metadata: Mapping[str, Any] | None = None,
         trace: Trace | None = None,
         pending: Sequence[Interrupt] | None = None,
-    ) -> Run:
+        output: type[Out] | None = None,
+    ) -> Run[Out]:
         """Return a run of ``agent``; it begins when it is iterated or awaited.
 
         * ``asked``: a text, messages, or a whole ``RunAgentInput`` (model or decoded JSON).
@@ -220,10 +225,12 @@ class Host:
         * ``pending``: the interrupts that the thread's last run ended with. Then ``resume`` of the
           input must settle each of them (one that has expired can only be cancelled); entries for
           others are ignored with a warning.
+        * ``output``: the type of the structured output wanted: a pydantic model, a dataclass or a
+          TypedDict. The result's ``output`` is one of them. Only for agents that offer MODEL.
 
-        Raises :class:`UsageError` (host not entered, no such agent), :class:`InputError` (malformed
-        input, unsettled interrupts), :class:`CapabilityError` (a promised capability is missing, or
-        one is not promised).
+        Raises :class:`UsageError` (host not entered, no such agent, no output to be had),
+        :class:`InputError` (malformed input, unsettled interrupts), :class:`CapabilityError` (a
+        promised capability is missing, or one is not promised).
         """
         self.plan(agent)
         return self._run(
@@ -235,6 +242,7 @@ class Host:
             metadata=metadata or {},
             trace=trace,
             pending=pending,
+            output=output,
         )
 
     def wrap(
@@ -283,7 +291,8 @@ class Host:
         metadata: Mapping[str, Any],
         trace: Trace | None = None,
         pending: Sequence[Interrupt] | None = None,
-    ) -> Run:
+        output: type[Out] | None = None,
+    ) -> Run[Out]:
         run_input, warnings = to_input(asked, thread_id)
         if pending is not None:
             run_input, unknown = settling(run_input, pending, self._clock.time())
@@ -298,10 +307,19 @@ class Host:
             metadata=metadata,
             open_runs=self._entered().open_runs,
             trace=trace,
+            wanted=None if output is None else self._wanted(program, output),
         )
         for warning in warnings:
             record.log("host").warning("{}", warning)
         return Run(record)
+
+    def _wanted(self, program: Program, output: Any) -> Wanted:
+        if Point.MODEL not in program.points:
+            raise UsageError(
+                f"agent {program.agent_id!r} gives no structured output: it does not offer MODEL",
+                hint='the built-in loop does: [agent] use = "loop"',
+            )
+        return wanted(output)
 
     def _check_provided(self, provide: Mapping[Capability[Any], Any]) -> None:
         promised = [c for c in self._given.provides if c.scope == "run"]

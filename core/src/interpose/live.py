@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from inspect import isawaitable
 from pathlib import Path
+from secrets import token_bytes
 from typing import Any
 
 from interpose.authoring import Agent, Point
 from interpose.capability import Capability
 from interpose.context import LifespanContext
+from interpose.errors import UsageError
 from interpose.logs import bound, cause
+from interpose.loop.scripted import ScriptedModel
+from interpose.model import Model
 from interpose.plan import LifespanStep, Plan
 from interpose.runtime.closing import close
 from interpose.runtime.layer import ActiveLayer
@@ -43,6 +48,9 @@ class Live:
         self._tasks = HostTasks()
         self._shared: dict[KeyPath, Any] = {}
         self._agents: dict[str, Agent] = {}
+        self._models: dict[str, Model] = {}
+        key = prepared.config.host.signing_key
+        self._signing_key = token_bytes(32) if key is None else key.get_secret_value().encode()
         self._wrapped: list[Agent] = []
         """What was made for ``host.wrap``, and no lifespan closes."""
         table = prepared.config.host
@@ -142,7 +150,24 @@ class Live:
             ending_deadline=host.ending_deadline,
             scrub=self._prepared.scrub,
             strict=self._strict,
+            make_models=self._make_models(),
+            signing_key=self._signing_key,
         )
+
+    def _make_models(self) -> dict[str, Callable[[], Model]]:
+        # The scripted model needs no table; one of the file goes before it.
+        found: dict[str, Callable[[], Model]] = {"scripted": ScriptedModel}
+        for section, model in self._prepared.parts:
+            if section == "models":
+                found[str(model)] = self._model_maker(str(model))
+        return found
+
+    def _model_maker(self, model: str) -> Callable[[], Model]:
+        made = self._models.get(model)
+        if made is not None:
+            return lambda: made
+        prepared = self._part("models", model)
+        return partial(_make_model, model, prepared, self._context(model))
 
     def _active(self, layer: PreparedLayer, on_failure: str) -> ActiveLayer:
         return ActiveLayer(
@@ -182,11 +207,13 @@ class Live:
                 return target.lifespan(prepared.settings, ctx)  # type: ignore[no-any-return]
             if step.part.kind == "agent":
                 return _made(lambda: target.make(prepared.settings, ctx), keep=target.given)
-            return _made(lambda: None, keep=True)  # the built-in loop makes models
+            return _made(lambda: _make_model(step.part.id, prepared, ctx), keep=False)
 
         def keep(value: Any) -> None:
             if step.part.kind == "agent":
                 self._agents[step.part.id] = value
+            elif step.part.kind == "model":
+                self._models[step.part.id] = value
 
         return Step(
             part=step.part.id,
@@ -213,6 +240,16 @@ class Live:
             provides=tuple(c for c in layer.declaration.provides if c.scope == "host"),
             may_read=_declared(layer),
         )
+
+
+def _make_model(model: str, prepared: PreparedPart, ctx: LifespanContext) -> Model:
+    made = prepared.part.target()(prepared.settings, ctx)
+    if not callable(getattr(made, "stream", None)):
+        raise UsageError(
+            f"[models.{model}] gave a {type(made).__name__}, which is no model",
+            hint="a model has `stream(self, request, ctx)` that yields AG-UI events",
+        )
+    return made  # type: ignore[no-any-return]
 
 
 def wrapped_candidate(source: AgentSource, agent: str) -> AgentCandidate:
@@ -256,7 +293,7 @@ async def _made(make: Callable[[], Any], *, keep: bool) -> AsyncIterator[Any]:
 
 
 async def _close(agent: Any) -> None:
-    """Call the ``aclose`` of an agent that has one; it may be ``async def`` or not."""
+    """Call the ``aclose`` of an agent or a model that has one; it may be ``async def`` or not."""
     aclose = getattr(agent, "aclose", None)
     if callable(aclose):
         closing = aclose()

@@ -2,24 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from ag_ui.core import Interrupt, Message, ResumeEntry, TokenUsage, Tool
+from ag_ui.core import Interrupt, Message, TokenUsage, Tool
 
 Effect = Literal["read", "write", "idempotent"]
 
 
 @dataclass(frozen=True, slots=True)
+class LoopInfo:
+    """What the built-in loop did in a run.
+
+    ``content``: the text of the last iteration. ``usage``: of the loop's own model calls;
+    ``other_usage``: of further ones by their purpose, as ``structured-output`` or what a layer
+    named. ``limit`` names what ended the loop before the model was done: ``max_iterations(10)``.
+    """
+
+    iterations: int
+    tool_calls: int
+    finish_reason: str | None
+    content: str
+    usage: tuple[TokenUsage, ...] = ()
+    other_usage: Mapping[str, tuple[TokenUsage, ...]] = field(default_factory=dict)
+    output: Any = None
+    limit: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class FinishInfo:
-    """The run ended well. ``outcome`` tells success from interrupt; ``duration``: seconds."""
+    """The run ended well. ``outcome`` tells success from interrupt; ``duration``: seconds.
+
+    ``usage``: of the whole run. ``loop``: what the built-in loop did, if that was the agent.
+    """
 
     outcome: Literal["success", "interrupt"]
     duration: float
     usage: tuple[TokenUsage, ...] = ()
     result: Any = None
     interrupts: tuple[Interrupt, ...] = ()
+    loop: LoopInfo | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +78,12 @@ class EndInfo:
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """One call of a model. Change it with :meth:`replace`; the change lives for this call only."""
+    """One call of a model. Change it with :meth:`replace`; the change lives for this call only.
+
+    ``model``: a key of ``[models]``. ``messages``: the conversation, without ``system_prompts``.
+    ``settings``: as the provider names them (``temperature``). ``output_schema``: the JSON Schema
+    that the text of the answer must fit.
+    """
 
     model: str
     messages: tuple[Message, ...]
@@ -71,7 +99,10 @@ class ModelRequest:
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
-    """What ``on_config`` may change; a field that is None in the answer stays as it is."""
+    """What model calls are made with; in an answer, a field that is None stays as it is.
+
+    An answer of ``on_config`` holds for the call at hand; with ``persist=True`` for all later ones.
+    """
 
     model: str | None = None
     messages: tuple[Message, ...] | None = None
@@ -92,11 +123,15 @@ class IterationInfo:
 
 @dataclass(frozen=True, slots=True)
 class ContinueState:
-    """What ``on_should_continue`` decides on, after ``iteration`` (from 0) of the loop."""
+    """What ``on_should_continue`` decides on, after ``iteration`` (from 0) of the loop.
+
+    ``tool_calls``: of the whole run; ``last_tool_calls``: of this iteration.
+    """
 
     iteration: int
     finish_reason: str | None
     tool_calls: int
+    last_tool_calls: int = 0
     usage: tuple[TokenUsage, ...] = ()
 
 
@@ -121,13 +156,17 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class ToolCallInfo:
-    """A settled call. ``duration``: seconds; ``decided_by``: the layer that prevented it."""
+    """A settled call. ``duration``: seconds; ``decided_by``: the layer that prevented it.
+
+    ``source``: ``skipped`` and ``cached`` got their result from a layer, ``denied`` was refused by
+    a layer or a person, ``invalid`` names no tool that was shown, or its arguments do not fit.
+    """
 
     call: ToolCall
     ok: bool
     result: ToolResult
     duration: float
-    source: Literal["executed", "skipped", "denied", "cached"] = "executed"
+    source: Literal["executed", "skipped", "denied", "cached", "invalid"] = "executed"
     decided_by: str | None = None
     reason: str | None = None
 
@@ -142,11 +181,16 @@ class ToolPhaseInfo:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedTool:
-    """What ``resolve_tool`` answers: a tool, and the function that runs its calls."""
+    """What ``resolve_tool`` answers: a tool, and the function that runs its calls.
+
+    ``run`` is what :func:`interpose.tool` takes, called with the arguments by name; ``effect``
+    says whether repeating a call is safe, ``timeout`` (seconds) how long one may take.
+    """
 
     tool: Tool
-    run: Any
+    run: Callable[..., Any]
     effect: Effect = "write"
+    timeout: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,9 +202,13 @@ class TransformArgs:
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """Decision on a tool call: do not run it, answer with this result."""
+    """Decision on a tool call: do not run it, answer with this result.
+
+    ``cached``: the result is an earlier call's; observers then see ``source`` cached, not skipped.
+    """
 
     result: ToolResult
+    cached: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,5 +234,4 @@ class Abort:
 
 
 ToolDecision = TransformArgs | Skip | Deny | Ask | Abort
-Resolutions = Sequence[ResumeEntry]
 InterruptDecision = Literal["stop", "cancel", "continue"]

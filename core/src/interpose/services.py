@@ -2,18 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias, TypeVar
 
-from ag_ui.core import BaseEvent, Interrupt, Message, RunAgentInput
+from ag_ui.core import BaseEvent, Interrupt, Message, RunAgentInput, TokenUsage
 
 from interpose.capability import Capability
+from interpose.payloads import (
+    Abort,
+    Ask,
+    ContinueState,
+    Deny,
+    InterruptDecision,
+    IterationInfo,
+    LoopInfo,
+    ModelConfig,
+    ModelRequest,
+    ResolvedTool,
+    Skip,
+    ToolCall,
+    ToolCallInfo,
+    ToolPhaseInfo,
+    ToolResult,
+)
 
 if TYPE_CHECKING:
     import asyncio
 
     from loguru import Logger
+
+    from interpose.authoring import CallModel, CallStep, CallTool
+    from interpose.interrupts import Resolutions
+    from interpose.model import Model, ModelContext, ModelHandle
+
+Validate: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+"""Checks the arguments of a call, and returns them as they are to be given to the tool."""
 
 T = TypeVar("T")
 
@@ -39,16 +65,20 @@ class RunServices(Protocol):
     parent_run_id: str | None
     request_id: str
     agent: str
-    phase: str
-    iteration: int
     event_index: int
-    provider: str | None
-    model: str | None
     input: RunAgentInput
     metadata: dict[str, Any]
     attributes: dict[str, Any]
     clock: Clock
 
+    @property
+    def phase(self) -> str: ...
+    @property
+    def iteration(self) -> int: ...
+    @property
+    def provider(self) -> str | None: ...
+    @property
+    def model(self) -> str | None: ...
     @property
     def message_id(self) -> str | None: ...
     @property
@@ -69,6 +99,94 @@ class RunServices(Protocol):
     def state(self, layer: str, /) -> Any: ...
     def log(self, layer: str, /) -> Logger: ...
     def rewrite(self, events: AsyncIterator[BaseEvent], /) -> AsyncIterator[BaseEvent]: ...
+    def handle_of(self, layer: str, model: str, /) -> ModelHandle: ...
+    @property
+    def loop(self) -> LoopServices: ...
+
+
+@dataclass(slots=True)
+class Position:
+    """Where a loop is: its own, or that of a subagent in a tool call."""
+
+    phase: str = "init"
+    iteration: int = 0
+    message_id: str | None = None
+    provider: str | None = None
+    model: str | None = None
+    subagent_run_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """What ``on_config`` made of a base: ``view`` for the call at hand, ``base`` for all later."""
+
+    view: ModelConfig
+    base: ModelConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What the layers made of a call: its final arguments, the strictest decision, whose it is."""
+
+    call: ToolCall
+    decision: Skip | Deny | Ask | Abort | None = None
+    layer: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The structured output that ``host.run(output=...)`` asked for.
+
+    ``schema``: JSON Schema; ``read``: from JSON text to the value, or ``ValidationError``.
+    """
+
+    name: str
+    schema: Mapping[str, Any]
+    read: Callable[[str], Any]
+    plain: Callable[[Any], Any]
+    """From the value to JSON values."""
+
+
+class LoopServices(Protocol):
+    """How an agent lets the layers into its loop: one entry for each hook of these points.
+
+    ``inner`` is the agent's own part, innermost. What a stream entry yields is what the agent
+    goes on with. ``BaseException`` that is no ``Exception`` passes: it ends the run.
+    """
+
+    position: Position
+
+    @property
+    def wanted(self) -> Wanted | None: ...
+    @property
+    def signing_key(self) -> bytes: ...
+    def model(self, model: str, /) -> Model: ...
+    def context(self, model: str, message_id: str, /) -> ModelContext: ...
+    def enter(self, phase: str, /) -> None: ...
+    async def configure(self, base: ModelConfig, /) -> Configured: ...
+    async def configure_output(self, base: ModelConfig, /) -> Configured: ...
+    async def iteration(self, info: IterationInfo, /) -> None: ...
+    def step(self, inner: CallStep, /) -> AsyncIterator[BaseEvent]: ...
+    def call_model(
+        self, request: ModelRequest, inner: CallModel, /
+    ) -> AsyncIterator[BaseEvent]: ...
+    async def usage(self, usage: TokenUsage, /) -> None: ...
+    async def resolve_tool(self, name: str, /) -> ResolvedTool | None: ...
+    async def decide(self, call: ToolCall, validate: Validate, /) -> Decided: ...
+    async def call_tool(self, call: ToolCall, inner: CallTool, /) -> ToolResult: ...
+    async def tool_settled(self, info: ToolCallInfo, /) -> None: ...
+    async def tools_settled(self, info: ToolPhaseInfo, /) -> None: ...
+    async def boundary(self) -> Sequence[Interrupt]: ...
+    async def resolution(self, resolutions: Resolutions, /) -> InterruptDecision: ...
+    async def should_continue(self, state: ContinueState, /) -> bool: ...
+    def collecting(self) -> AbstractContextManager[list[Interrupt], bool]: ...
+    def subagent(self, position: Position, /) -> AbstractContextManager[None]: ...
+    def abort(self, reason: str, layer: str | None = None, /) -> NoReturn: ...
+    def interrupt(self, *interrupts: Interrupt) -> NoReturn: ...
+    def restore(self, metadata: Mapping[str, Any], /) -> None: ...
+    def farewell(self, events: Callable[[], Sequence[BaseEvent]], /) -> None: ...
+    def conclude(self, info: LoopInfo, /) -> None: ...
+    def report(self, error: BaseException, said: str, /) -> None: ...
 
 
 class LifespanServices(Protocol):

@@ -45,12 +45,13 @@ class Assembler:
     """Builds what ``on_message``, ``on_tool_call`` and ``on_usage`` of one layer receive.
 
     A tool call is reported when its result comes; calls without one are reported, with None, when
-    the run ends.
+    the run ends. ``usage``: whether the terminal's is reported; a loop does it call by call.
     """
 
-    __slots__ = ("_calls", "_texts")
+    __slots__ = ("_calls", "_texts", "_usage")
 
-    def __init__(self) -> None:
+    def __init__(self, *, usage: bool = True) -> None:
+        self._usage = usage
         self._texts: dict[tuple[str, str], tuple[BaseEvent, list[str]]] = {}
         self._calls: dict[str, tuple[str, list[str]]] = {}
 
@@ -104,7 +105,7 @@ class Assembler:
         for call_id, found in self._calls.items():
             yield "on_tool_call", (_call(call_id, *found), None)
         self._calls.clear()
-        usage: list[TokenUsage] = event.usage or []
+        usage: list[TokenUsage] = (event.usage or []) if self._usage else []
         for entry in usage:
             yield "on_usage", (entry,)
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ag_ui.core import BaseEvent, RunAgentInput
 
 from interpose.agui import Transcript
+from interpose.authoring import Point
 from interpose.errors import MiddlewareError
 from interpose.runtime import ending
 from interpose.runtime.layer import Frame
@@ -37,11 +38,9 @@ class Attempts:
             frame = record.frames[layer.id]
             if frame.layer.declaration.tracks_state:
                 frame.transcript = Transcript(record.input.messages, record.input.state)
-        record.phase = "stream"
-        for layer in record.program.layers:
-            frame = record.frames[layer.id]
-            if frame.has("on_start"):
-                await frame.observe("on_start")
+        if Point.MODEL not in record.program.points:
+            record.phase = "stream"
+            await record.loop.start()
         return record.input
 
     async def _set_up(self, layer_ids: Sequence[str], attempt: int) -> None:

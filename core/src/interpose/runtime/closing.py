@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from interpose.runtime.interruption import nobody_cancelled
-from interpose.runtime.record import RunRecord
+
+if TYPE_CHECKING:
+    from interpose.runtime.record import RunRecord
 
 
 async def close(record: RunRecord, stream: Any, owner: str) -> None:

@@ -7,6 +7,7 @@ the hook quickly. The record counts, so swallowing the exception does not help.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 from uuid import uuid4
@@ -57,6 +58,10 @@ class Fail:
 
 
 Verdict: TypeAlias = Finish | Pause | Stop | Fail
+
+
+COLLECTOR: ContextVar[list[Interrupt] | None] = ContextVar("interpose_collector", default=None)
+"""Where ``ctx.interrupt`` puts its questions while a loop gathers a batch; never over a yield."""
 
 
 class EndRun(BaseException):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from typing import Final
 
 from ag_ui.core import BaseEvent, EventType, RunAgentInput
@@ -41,6 +41,8 @@ async def play_agent(record: RunRecord, run_input: RunAgentInput, *, expand: boo
                     _warn(record, stripper)
                 if event is None:
                     continue
+                if not record.loop.started:
+                    await record.loop.start()  # an agent with points that never asked on_config
                 delta = getattr(event, "delta", None)
                 if halves.held or (delta.__class__ is str and not delta.isascii()):
                     event = halves.join(event)
@@ -56,8 +58,16 @@ async def play_agent(record: RunRecord, run_input: RunAgentInput, *, expand: boo
     finally:
         if iterator is not None:
             await close(record, iterator, "the agent")
-    for event in boundary.events:
+    for event in _ending(record, boundary):
         yield event
+
+
+def _ending(record: RunRecord, boundary: Boundary) -> Sequence[BaseEvent]:
+    """Return how a stream that was cut short ends: results for open calls, then the terminal."""
+    unfinished = record.loop.unfinished
+    if not boundary.events or unfinished is None:
+        return boundary.events
+    return (*unfinished(), *boundary.events)
 
 
 async def _from_agent(record: RunRecord, iterator: AsyncIterator[BaseEvent]) -> BaseEvent:

@@ -45,6 +45,7 @@ def of_event(record: RunRecord, event: BaseEvent) -> EndInfo:
         usage=tuple(event.usage or ()),
         result=event.result,
         interrupts=tuple(interrupts),
+        loop=record.loop.told(),
     )
     return EndInfo("finish", info, info.duration)
 

@@ -49,6 +49,11 @@ class Interruption:
         task.cancel()
         self._again = loop.call_later(self._seconds, self.strike)
 
+    def strike_from_elsewhere(self) -> None:
+        """Interrupt what awaits now, unless the task that does so is the one that asks."""
+        if asyncio.current_task() is not self._awaiting:
+            self.strike()
+
     def force(self, task: asyncio.Task[Any]) -> None:
         """Interrupt the task that drives the run, whatever it awaits in it."""
         if not self._sent:

@@ -12,7 +12,7 @@ from ag_ui.core import BaseEvent, EventType
 from pydantic import BaseModel
 
 from interpose.agui import Expander
-from interpose.authoring import Declaration, Middleware, OnFailure
+from interpose.authoring import Declaration, Middleware, OnFailure, Point
 from interpose.capability import Capability
 from interpose.context import RunContext
 from interpose.errors import MiddlewareError, Reject
@@ -127,7 +127,8 @@ class Frame:
         self.unusual: set[Frame] = set()
         self.expander = Expander() if layer.declaration.form == "expanded" else None
         self.transcript: Transcript | None = None
-        self.assembler = Assembler() if layer.observes else None
+        reports_usage = Point.MODEL not in record.program.points  # else the loop does
+        self.assembler = Assembler(usage=reports_usage) if layer.observes else None
         seconds = layer.deadline
         self.deadline: Deadline | None = None
         self.around_deadline: Deadline | None = None
@@ -156,7 +157,11 @@ class Frame:
         try:
             answer = getattr(self.instance, hook)(self.ctx, *args)
             if self.layer.facts.hooks[hook]:
-                return await self.within(answer)
+                if self.layer.deadline is None:
+                    return await answer
+                # One of its own: a loop calls hooks of one layer side by side.
+                own = Deadline(self.layer.id, self.layer.deadline, self._record.clock)
+                return await own.run(answer)
             self.refuse_awaitable(hook, answer)
         except Exception as error:
             self.blame(hook, error)

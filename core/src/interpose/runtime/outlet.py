@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ag_ui.core import (
     PROTOCOL_VERSION,
     BaseEvent,
+    CustomEvent,
     EventType,
     RunErrorEvent,
     RunFinishedEvent,
@@ -15,8 +16,10 @@ from ag_ui.core import (
 
 from interpose.agui import KNOWN_EVENTS, Stripper, Verifier
 from interpose.errors import InvalidStream, Reject, TruncatedStream
+from interpose.loop_errors import OutputError
 from interpose.runtime.control import Fail, Pause, Stop, ending
 from interpose.runtime.failure import AGENT_FAILED
+from interpose.runtime.output import completed
 from interpose.runtime.record import RunRecord
 
 
@@ -70,6 +73,20 @@ class Outlet:
             return self._finish(event)
         self._verifier.check(event)
         self._begun = True
+        if event.__class__ is CustomEvent and self._record.wanted is not None:
+            return self._output(event)
+        return (event,)
+
+    def _output(self, event: BaseEvent) -> Sequence[BaseEvent]:
+        """Keep the structured output as the consumer gets it; one that is invalid fails the run."""
+        record = self._record
+        if record.wanted is not None:
+            try:
+                found = completed(record.wanted, event)
+            except OutputError as error:
+                return self.fail(error)
+            if found is not None:
+                record.output = found[0]
         return (event,)
 
     def _begin(self, event: BaseEvent) -> Sequence[BaseEvent]:

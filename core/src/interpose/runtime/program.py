@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from interpose.authoring import Agent, Point
 from interpose.capability import Capability
-from interpose.errors import CapabilityError
+from interpose.errors import CapabilityError, UsageError
 from interpose.logs import bound
 from interpose.runtime.layer import ActiveLayer, Frame
 from interpose.runtime.tasks import HostTasks
 from interpose.services import Clock
 
 if TYPE_CHECKING:
+    from interpose.model import Model
     from interpose.runtime.segment import Segment
 
 
@@ -27,7 +28,7 @@ class Program:
     terminal hook. ``history_cut``: index of the outermost layer that the agent runs itself,
     because it offers HISTORY. ``segments``: the compiled event hooks, by the index of their
     outermost layer; without any, the plain form is played. ``scrub`` takes known secrets out of a
-    text.
+    text. ``make_models``: by the keys of ``[models]``. ``signing_key`` signs continuations.
     """
 
     agent_id: str
@@ -44,6 +45,8 @@ class Program:
     segments: Mapping[int, Segment] = field(default_factory=dict)
     scrub: Callable[[str], str] = str
     strict: bool = False
+    make_models: Mapping[str, Callable[[], Model]] = field(default_factory=dict)
+    signing_key: bytes = b""
 
     @property
     def stop(self) -> int:
@@ -53,6 +56,20 @@ class Program:
     def layer(self, layer_id: str) -> ActiveLayer:
         """Return a layer by its id."""
         return next(layer for layer in self.layers if layer.id == layer_id)
+
+    def check_model(self, model: str, part: str) -> None:
+        """Raise :class:`UsageError` when there is no such model. ``part``: who asks for it."""
+        if model not in self.make_models:
+            known = ", ".join(sorted(self.make_models)) or "none"
+            raise UsageError(
+                f"{part} asked for the model {model!r}, which is not configured",
+                hint=f"add [models.{model}] to the file; the models are {known}",
+            )
+
+    def model(self, model: str) -> Model:
+        """Return a model: the host's, or a new one if it is of run scope."""
+        self.check_model(model, f"agent {self.agent_id!r}")
+        return self.make_models[model]()
 
     def check_declared(self, part: str, capability: Capability[Any]) -> None:
         """Refuse (strict) or report the reading of a capability that was not declared."""

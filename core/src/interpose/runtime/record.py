@@ -10,21 +10,24 @@ from types import AsyncGeneratorType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 from uuid import uuid4
 
-from ag_ui.core import BaseEvent, Interrupt, Message, RunAgentInput
+from ag_ui.core import BaseEvent, Interrupt, Message, RunAgentInput, TokenUsage
 
 from interpose.agui import CHUNKS
 from interpose.capability import Capability
 from interpose.errors import CapabilityError, MiddlewareError, RunError, UsageError
 from interpose.logs import bound, cause
-from interpose.runtime.control import EndRun, Fail, Finish, Pause, Stop, Verdict
+from interpose.runtime.control import COLLECTOR, EndRun, Fail, Finish, Pause, Stop, Verdict
 from interpose.runtime.failure import Failures
 from interpose.runtime.interruption import Interruption
+from interpose.runtime.loop_hooks import LoopHooks
+from interpose.runtime.models import Handle
 from interpose.runtime.open_runs import OpenRuns
-from interpose.services import Clock
+from interpose.services import Clock, Wanted
 
 if TYPE_CHECKING:
     from loguru import Logger
 
+    from interpose.model import Model, ModelHandle
     from interpose.runtime.layer import Frame
     from interpose.runtime.program import Program
     from interpose.runtime.tracing import Trace
@@ -47,6 +50,7 @@ class RunRecord:
         metadata: Mapping[str, Any],
         open_runs: OpenRuns,
         trace: Trace | None = None,
+        wanted: Wanted | None = None,
     ) -> None:
         self.program = program
         self.run_id = run_input.run_id
@@ -54,12 +58,11 @@ class RunRecord:
         self.parent_run_id = run_input.parent_run_id
         self.request_id = str(uuid4())
         self.agent = program.agent_id
-        self.phase = "init"
-        self.iteration = 0
+        self.loop = LoopHooks(self)
+        self.wanted = wanted
+        self.output: Any = None
         self.event_index = 0
         self.current: BaseEvent | None = None
-        self.provider: str | None = None
-        self.model: str | None = None
         self.input = run_input
         self.metadata = dict(metadata)
         self.attributes = dict(attributes)
@@ -84,6 +87,9 @@ class RunRecord:
             trace.start(tuple(layer.id for layer in program.layers))
         self.ended = False
         self._values: dict[Capability[Any], Any] = dict(provided)
+        self._models: dict[str, Model] = {}
+        self.side_usage: dict[str, list[TokenUsage]] = {}
+        """What layers' own model calls used, by purpose."""
 
     # Being open ------------------------------------------------------------------------------
     def open(self) -> None:
@@ -105,19 +111,43 @@ class RunRecord:
 
     # What layers see -------------------------------------------------------------------------
     @property
+    def phase(self) -> str:
+        """Where the run is."""
+        return self.loop.position.phase
+
+    @phase.setter
+    def phase(self, phase: str) -> None:
+        self.loop.position.phase = phase
+
+    @property
+    def iteration(self) -> int:
+        """The pass of the loop."""
+        return self.loop.position.iteration
+
+    @property
+    def provider(self) -> str | None:
+        """The provider of the model being called."""
+        return self.loop.position.provider
+
+    @property
+    def model(self) -> str | None:
+        """The id of the model being called."""
+        return self.loop.position.model
+
+    @property
     def cancelled(self) -> bool:
         """Whether the run is being ended from outside or by ``ctx.abort``."""
         return isinstance(self.verdict, Stop | Fail)
 
     @property
     def message_id(self) -> str | None:
-        """The message that the event at hand belongs to."""
-        return getattr(self.current, "message_id", None)
+        """The message that the event at hand belongs to, or that the loop works on."""
+        return getattr(self.current, "message_id", None) or self.loop.position.message_id
 
     @property
     def subagent_run_id(self) -> str | None:
-        """The subagent that the event at hand belongs to."""
-        return getattr(self.current, "subagent_run_id", None)
+        """The subagent that works, or that the event at hand belongs to."""
+        return self.loop.position.subagent_run_id or getattr(self.current, "subagent_run_id", None)
 
     @property
     def duration(self) -> float:
@@ -180,6 +210,10 @@ class RunRecord:
                 f"layer {layer!r} called ctx.interrupt without interrupts",
                 hint="give it ag_ui.core.Interrupt objects",
             )
+        collected = COLLECTOR.get()
+        if collected is not None and self.verdict is None:
+            collected += interrupts
+            raise EndRun
         self._decide(Pause(layer, interrupts))
 
     def abort(self, layer: str, reason: str, /) -> NoReturn:
@@ -195,6 +229,7 @@ class RunRecord:
             )
         if self.verdict is None:
             self.verdict = verdict
+            self._interruption.strike_from_elsewhere()
         raise EndRun
 
     def emit(self, layer: str, event: BaseEvent, /) -> None:
@@ -227,6 +262,16 @@ class RunRecord:
                 hint="set points = (Point.RUN, Point.EVENTS, Point.HISTORY) on the agent",
             )
         return self.rewriting(events)
+
+    def model_of(self, model: str, /) -> Model:
+        """Return a model by its id; one of run scope is made once in a run."""
+        if model not in self._models:
+            self._models[model] = self.program.model(model)
+        return self._models[model]
+
+    def handle_of(self, layer: str, model: str, /) -> ModelHandle:
+        """Return a model for a layer's own calls."""
+        return Handle(self, layer, model)
 
     def defer(
         self, layer: str, fn: Callable[..., Awaitable[None] | None], args: tuple[Any, ...], /

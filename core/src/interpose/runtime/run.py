@@ -28,15 +28,15 @@ class RunResult(Generic[Out]):
 
     ``text``: the last assistant message of the run. ``messages`` and ``state``: the conversation
     after it. ``result``: RUN_FINISHED's own. ``error``: the original exception of a failed run,
-    for the application; the consumer saw only a safe text. ``output``: structured output, where
-    the agent gives one.
+    for the application; the consumer saw only a safe text. ``output``: the structured output that
+    ``host.run(output=...)`` asked for; None unless the run succeeded with one.
     """
 
     outcome: Outcome
     text: str
     messages: tuple[Message, ...]
     state: Any
-    output: Out = field(default=None)  # type: ignore[assignment]
+    output: Out | None = None
     result: Any = None
     usage: tuple[TokenUsage, ...] = ()
     interrupts: tuple[Interrupt, ...] = ()
@@ -150,6 +150,7 @@ class Run(Generic[Out]):
             text=play.fold.text,
             messages=play.fold.messages,
             state=play.fold.state,
+            output=self._record.output if outcome == "success" else None,
             result=getattr(terminal, "result", None),
             usage=tuple(getattr(terminal, "usage", None) or ()),
             interrupts=info.interrupts if isinstance(info, FinishInfo) else (),

@@ -5,10 +5,12 @@ from __future__ import annotations
 from interpose.agents.remote import Remote
 from interpose.agents.scripted import Scripted
 from interpose.errors import Problem, StartupError
+from interpose.loop.factory import Loop
+from interpose.loop.scripted import Scripted as ScriptedModels
 from interpose.startup.adapting import adapt_agent
 from interpose.startup.contributions import RegisteredPart
 
-_AGENTS = {"scripted": Scripted, "remote": Remote}
+_AGENTS = {"loop": Loop, "scripted": Scripted, "remote": Remote}
 
 
 def built_in_parts() -> tuple[RegisteredPart, ...]:
@@ -19,4 +21,7 @@ def built_in_parts() -> tuple[RegisteredPart, ...]:
         if isinstance(source, Problem):
             raise StartupError([source])
         parts.append(RegisteredPart("agent", name, name, source, distribution="interpose"))
-    return tuple(parts)
+    scripted = RegisteredPart(
+        "model", "scripted", "scripted", ScriptedModels, distribution="interpose"
+    )
+    return (*parts, scripted)

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from interpose.authoring import AgentFactory, Middleware, ModelFactory, Provider
+from interpose.authoring import AgentFactory, Middleware, Provider
 from interpose.capability import CREDENTIALS, PRINCIPAL, Capability
+from interpose.model import ModelFactory
 from interpose.startup.adapting import factory_faults
 from interpose.startup.agent_shapes import described, fits
 from interpose.startup.declaration_rules import once_faults

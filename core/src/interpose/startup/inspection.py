@@ -21,12 +21,12 @@ from interpose.authoring import (
     AgentFactory,
     Declaration,
     Middleware,
-    ModelFactory,
     NoSettings,
     Provider,
 )
 from interpose.errors import nearest
 from interpose.events import MARK
+from interpose.model import ModelFactory
 from interpose.startup.declaration_rules import declaration_faults, once_faults, slips
 from interpose.startup.hook_rules import HOOKS
 from interpose.startup.settings_rules import settings_faults

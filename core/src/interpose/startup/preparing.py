@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from interpose.authoring import Declaration, Layer
 from interpose.errors import Problem, StartupError
+from interpose.loop.factory import LoopSettings
 from interpose.plan import SettingOrigin
 from interpose.startup.adapting import AgentSource
 from interpose.startup.application import check_application
@@ -44,6 +45,7 @@ from interpose.startup.hostreading import read_host
 from interpose.startup.inspection import class_declaration, inspect_middleware, settings_class
 from interpose.startup.lifecycle import call_plan_resolved
 from interpose.startup.loading import cause
+from interpose.startup.loop_checks import check_loop
 from interpose.startup.overrides import from_mapping, from_options
 from interpose.startup.part import Part
 from interpose.startup.planning import Configured, Planned, plan_agents
@@ -95,6 +97,7 @@ class _Preparation:
         self.composition = compose(self.tables, self.configuration)
         self.problems += self.composition.problems
         self.layers = self._declare()
+        self._check_loops()
         configured = self._configured()
         planned = self._plan(configured)
         problems = tuple(dict.fromkeys(self._scrubbed(problem) for problem in self.problems))
@@ -298,6 +301,13 @@ class _Preparation:
                         config, part, facts, settings, declaration, key
                     )
         return layers
+
+    def _check_loops(self) -> None:
+        for use in self.agent_configs:
+            settings = self.composition.settings.get(use.path)
+            if isinstance(settings, LoopSettings):
+                models = [model.id for model in self.config.models]
+                self.problems += check_loop(settings, models, use.use.place or use.place)
 
     def _declaration(
         self, config: LayerConfig, part: RegisteredPart, settings: BaseModel

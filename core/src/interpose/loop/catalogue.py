@@ -1,0 +1,131 @@
+"""The tools of one run: the agent's, the client's, and what layers add, disclosed or not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from ag_ui.core import Message, Tool
+
+from interpose.errors import MiddlewareError, UsageError
+from interpose.loop.tools import LoopTool, client_tool, resolved
+from interpose.loop.tools import tool as make_tool
+from interpose.loop_errors import ToolError
+from interpose.services import LoopServices
+
+DISCLOSE: Final = "disclose_tools"
+"""The tool with which a model asks for lazy tools."""
+
+_NAMES: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {"names": {"type": "array", "items": {"type": "string"}, "minItems": 1}},
+    "required": ["names"],
+    "additionalProperties": False,
+}
+
+
+class ToolSet:
+    """What can be called in a run. ``declared`` is what requests show unless a layer says else."""
+
+    def __init__(self, own: Sequence[LoopTool], client: Sequence[Tool]) -> None:
+        self._own = {each.name: each for each in own}
+        self._client = {
+            each.name: client_tool(each.name, each.description, _object(each.parameters))
+            for each in client
+        }
+        both = sorted(self._own.keys() & self._client.keys())
+        if both:
+            raise UsageError(
+                f"the client brings tools that the agent has itself: {', '.join(both)}",
+                hint="give one of each two another name",
+            )
+        self._disclosing = make_tool(
+            self._disclose, name=DISCLOSE, description="", parameters=_NAMES, effect="read"
+        )
+        self.disclosed: dict[str, None] = {}
+
+    @property
+    def declared(self) -> tuple[Tool, ...]:
+        """The tools that a request shows: all but lazy ones that were not asked for."""
+        shown = [tool for tool in self._own.values() if not self._is_hidden(tool)]
+        found = [tool.declaration() for tool in (*shown, *self._client.values())]
+        hidden = [tool for tool in self._own.values() if self._is_hidden(tool)]
+        return (*found, _disclosing(hidden)) if hidden else tuple(found)
+
+    def _is_hidden(self, tool: LoopTool) -> bool:
+        return tool.lazy and tool.name not in self.disclosed
+
+    def _disclose(self, names: Sequence[str]) -> str:
+        lazy = [name for name in names if name in self._own and self._own[name].lazy]
+        unknown = [name for name in names if name not in lazy]
+        self.disclosed.update(dict.fromkeys(lazy))
+        told = [f"You can call {', '.join(lazy)} now."] if lazy else []
+        if unknown:
+            told.append(f"There is no tool {', '.join(unknown)}.")
+        return " ".join(told)
+
+    def disclose_again(self, messages: Sequence[Message]) -> None:
+        """Show the lazy tools that were asked for earlier in the conversation."""
+        for message in messages:
+            for call in getattr(message, "tool_calls", None) or ():
+                if call.function.name == DISCLOSE:
+                    with suppress(ValueError):
+                        self._disclose(self._disclosing.read(call.function.arguments)["names"])
+
+    def known(self, name: str) -> Sequence[Tool]:
+        """Return the declaration that an earlier run's request had shown for a call."""
+        found = self._own.get(name) or self._client.get(name)
+        if found is None:
+            return (Tool(name=name, description="", parameters={"type": "object"}),)
+        return (found.declaration(),)
+
+    async def find(self, name: str, shown: Iterable[Tool], loop: LoopServices) -> LoopTool:
+        """Return the tool of a call. Raises :class:`ToolError` when the request did not show it."""
+        names = {tool.name: tool for tool in shown}
+        if name not in names:
+            own = self._own.get(name)
+            if own is not None and self._is_hidden(own):
+                raise ToolError(f"Ask for {name} first: call {DISCLOSE}.")
+            known = ", ".join(sorted(names)) or "none"
+            raise ToolError(f"Unknown tool: {name}. The tools are: {known}.")
+        if name in self._own:
+            return self._own[name]
+        if name == DISCLOSE:
+            return self._disclosing
+        found = await loop.resolve_tool(name)
+        if found is not None:
+            return resolved(found)
+        if name in self._client:
+            return self._client[name]
+        shown_tool = names[name]  # nobody here runs it: the client does
+        return client_tool(name, shown_tool.description, _object(shown_tool.parameters))
+
+
+def check_names(tools: Sequence[Tool]) -> None:
+    """Raise :class:`MiddlewareError` when a request shows two tools of one name."""
+    seen: set[str] = set()
+    for tool in tools:
+        if tool.name in seen:
+            raise MiddlewareError(
+                f"a model call would show two tools named {tool.name!r}",
+                hint="a layer that adds a tool has to give it a name that is free",
+            )
+        seen.add(tool.name)
+
+
+def _object(parameters: Any) -> Mapping[str, Any]:
+    return parameters if isinstance(parameters, Mapping) else {"type": "object", "properties": {}}
+
+
+def _disclosing(hidden: Sequence[LoopTool]) -> Tool:
+    listed = "\n".join(
+        f"- {tool.name}: {tool.description.strip().splitlines()[0] if tool.description else ''}"
+        for tool in hidden
+    )
+    names = {**_NAMES["properties"]["names"], "items": {"enum": [tool.name for tool in hidden]}}
+    return Tool(
+        name=DISCLOSE,
+        description=f"Ask for tools before you call them. There are:\n{listed}",
+        parameters={**_NAMES, "properties": {"names": names}},
+    )

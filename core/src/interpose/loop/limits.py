@@ -1,0 +1,166 @@
+"""When a loop stops: strategies, asked before an iteration; budgets, checked before each spend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from ag_ui.core import TokenUsage
+
+from interpose.errors import UsageError
+from interpose.services import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class LoopState:
+    """Where a loop stands before an iteration.
+
+    ``iterations``: done so far. ``tool_calls``: executed in the run, ``last_tool_calls``: in the
+    last iteration. ``finish_reason``: the last model call's. ``usage``: per model call.
+    """
+
+    iterations: int = 0
+    tool_calls: int = 0
+    last_tool_calls: int = 0
+    finish_reason: str | None = None
+    usage: tuple[TokenUsage, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """Decides whether a loop goes on. ``name`` is what the outcome says when it does not.
+
+    ``most_calls``: how many tool calls a run may execute; it holds within an iteration, too.
+    """
+
+    name: str
+    goes_on: Callable[[LoopState], bool]
+    most_calls: int | None = None
+
+    def limit(self, state: LoopState) -> str | None:
+        """Return the name of what stops the loop here; None: it goes on."""
+        return None if self.goes_on(state) else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class _Combined(Strategy):
+    parts: tuple[Strategy, ...] = ()
+
+    def limit(self, state: LoopState) -> str | None:
+        found = [part.limit(state) for part in self.parts]
+        return next((name for name in found if name is not None), None)
+
+
+StrategyLike: TypeAlias = "Strategy | Callable[[LoopState], bool]"
+
+
+def max_iterations(most: int) -> Strategy:
+    """Stop after this many iterations: model calls, each with its tools."""
+    _check("max_iterations", most)
+    return Strategy(f"max_iterations({most})", lambda state: state.iterations < most)
+
+
+def max_tool_calls(most: int) -> Strategy:
+    """Stop when this many tool calls were executed; further ones of a batch are not."""
+    _check("max_tool_calls", most)
+    return Strategy(f"max_tool_calls({most})", lambda state: state.tool_calls < most, most)
+
+
+def until_finish_reason(*reasons: str) -> Strategy:
+    """Stop after a model call that ended with one of these; the first call is always made."""
+    if not reasons:
+        raise UsageError("until_finish_reason names no reason", hint='as in "stop"')
+    return Strategy(
+        f"until_finish_reason({', '.join(reasons)})",
+        lambda state: not state.iterations or state.finish_reason not in reasons,
+    )
+
+
+def combine(*strategies: StrategyLike) -> Strategy:
+    """Go on only while all of these do; the outcome names the first that does not."""
+    parts = tuple(as_strategy(each) for each in strategies)
+    most = [part.most_calls for part in parts if part.most_calls is not None]
+    return _Combined(
+        f"combine({', '.join(part.name for part in parts)})",
+        lambda state: all(part.goes_on(state) for part in parts),
+        min(most, default=None),
+        parts,
+    )
+
+
+def as_strategy(given: StrategyLike) -> Strategy:
+    """Return a strategy; a function of the state is one."""
+    if isinstance(given, Strategy):
+        return given
+    if callable(given):
+        return Strategy(getattr(given, "__name__", "strategy"), given)
+    raise UsageError(
+        f"{given!r} is no strategy", hint="as in max_iterations(5), or a function of LoopState"
+    )
+
+
+def _check(name: str, most: int) -> None:
+    if most < 0:
+        raise UsageError(f"{name}({most!r}) counts nothing", hint=f"as in {name}(5)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What one turn may spend: a run with its subagents and its continuations.
+
+    Checked before each model call and each tool call. ``seconds`` do not count the time that
+    people take to answer.
+    """
+
+    seconds: float | None = None
+    tokens: int | None = None
+    model_calls: int | None = None
+    tool_calls: int | None = None
+
+
+@dataclass(slots=True)
+class Spending:
+    """What a run and its subagents have spent so far."""
+
+    clock: Clock
+    started: float
+    model_calls: int = 0
+    tool_calls: int = 0
+    tokens: int = 0
+    before: float = 0.0
+    """Seconds that the runs took which this one continues."""
+    usage: list[TokenUsage] = field(default_factory=list)
+
+    def add(self, usage: Sequence[TokenUsage]) -> None:
+        """Count what a model call used."""
+        self.usage += usage
+        self.tokens += sum(
+            each.total_tokens or (each.input_tokens or 0) + (each.output_tokens or 0)
+            for each in usage
+        )
+
+    @property
+    def seconds(self) -> float:
+        """How long the turn has taken."""
+        return self.before + self.clock.monotonic() - self.started
+
+    def over(self, budget: Budget | None) -> str | None:
+        """Return what is used up, so that nothing more can be spent; None: nothing is."""
+        if budget is None:
+            return None
+        for name, used in (
+            ("seconds", self.seconds),
+            ("tokens", self.tokens),
+            ("model_calls", self.model_calls),
+        ):
+            most = getattr(budget, name)
+            if most is not None and used >= most:
+                return f"budget.{name}({most:g})"
+        return None
+
+    def calls_left(self, most: int | None, budget: Budget | None) -> int | None:
+        """Return how many tool calls may still be executed; None: any number."""
+        limits = (most, None if budget is None else budget.tool_calls)
+        given = [limit for limit in limits if limit is not None]
+        return max(0, min(given) - self.tool_calls) if given else None

@@ -1,0 +1,181 @@
+"""One model call: its events with ids of their own, and what they come to."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+from uuid import uuid4
+
+from ag_ui.core import (
+    BaseEvent,
+    EventType,
+    ReasoningEncryptedValueEvent,
+    ReasoningEndEvent,
+    ReasoningMessageEndEvent,
+    RunErrorEvent,
+    TextMessageContentEvent,
+    TextMessageEndEvent,
+    ToolCallArgsEvent,
+    ToolCallEndEvent,
+    ToolCallResultEvent,
+    ToolCallStartEvent,
+)
+
+from interpose.agui import Expander
+from interpose.errors import InvalidStream
+from interpose.loop_errors import ModelFailed
+from interpose.model import FinishReason, ModelFinished
+
+PROVIDER_EXECUTED: Final = "interpose:provider-executed"
+"""Metadata of the TOOL_CALL_START of a call that the provider itself has run."""
+
+_NOT_A_MODELS: Final = frozenset(
+    {
+        EventType.RUN_STARTED,
+        EventType.RUN_FINISHED,
+        EventType.STEP_STARTED,
+        EventType.STEP_FINISHED,
+        EventType.MESSAGES_SNAPSHOT,
+    }
+)
+
+_OPENS: Final[Mapping[EventType, type[BaseEvent]]] = {
+    EventType.TEXT_MESSAGE_START: TextMessageEndEvent,
+    EventType.REASONING_START: ReasoningEndEvent,
+    EventType.REASONING_MESSAGE_START: ReasoningMessageEndEvent,
+    EventType.TOOL_CALL_START: ToolCallEndEvent,
+}
+
+
+@dataclass(slots=True)
+class WrittenCall:
+    """A tool call as the model wrote it. ``text``: its arguments, perhaps no JSON."""
+
+    id: str
+    name: str
+    parts: list[str] = field(default_factory=list)
+    by_provider: bool = False
+
+    @property
+    def text(self) -> str:
+        """The arguments."""
+        return "".join(self.parts)
+
+
+class Answer:
+    """Reads the stream of one model call as it leaves the layers around it.
+
+    ``taken``: ids that the conversation has already; a stream that repeats one (a cached answer)
+    gets fresh ones. ``message_id``: the id of the first message.
+    """
+
+    def __init__(self, message_id: str, taken: set[str]) -> None:
+        self.calls: list[WrittenCall] = []
+        self.finish_reason: FinishReason | None = None
+        self.text = ""
+        self._first: str | None = message_id
+        self._taken = taken
+        self._ids: dict[tuple[str, str], str] = {}
+        self._open: dict[tuple[type[BaseEvent], str], None] = {}
+        self._written: dict[str, WrittenCall] = {}
+        self._texts: dict[str, list[str]] = {}
+
+    async def read(self, stream: AsyncIterator[BaseEvent]) -> AsyncIterator[BaseEvent]:
+        """Yield the events of the call, expanded, with fresh ids, and closed at the end."""
+        expander = Expander()
+        async for event in stream:
+            if isinstance(event, ModelFinished):
+                self.finish_reason = event.finish_reason
+                continue
+            if isinstance(event, RunErrorEvent):
+                raise ModelFailed(event.message)
+            if event.type in _NOT_A_MODELS:
+                raise InvalidStream(
+                    f"A model call gave {event.type.value}, which is the loop's to say.",
+                    rule="model-stream",
+                )
+            for part in expander.push(event):
+                yield self._taken_in(part)
+        for part in expander.close():
+            yield self._taken_in(part)
+        for end in self._closing():
+            yield end
+        self._open.clear()
+        self.calls = [call for call in self._written.values() if not call.by_provider]
+        self.text = "".join(list(self._texts.values())[-1]) if self._texts else ""
+        if self.finish_reason is None:
+            self.finish_reason = "tool_calls" if self.calls else "stop"
+
+    def _closing(self) -> Sequence[BaseEvent]:
+        """Return the ends that the model left out."""
+        ends: list[BaseEvent] = []
+        for kind, ident in self._open:
+            field_name = "tool_call_id" if kind is ToolCallEndEvent else "message_id"
+            ends.append(kind.model_validate({field_name: ident}))
+        return ends
+
+    def _taken_in(self, event: BaseEvent) -> BaseEvent:
+        """Return the event with the ids of this run, and take note of what it says."""
+        update: dict[str, str] = {}
+        for name, kind in (
+            ("message_id", "message"),
+            ("parent_message_id", "message"),
+            ("tool_call_id", "call"),
+        ):
+            given = getattr(event, name, None)
+            if isinstance(given, str):
+                ident = self._id(kind, given, event)
+                if ident != given:
+                    update[name] = ident
+        if isinstance(event, ReasoningEncryptedValueEvent):
+            kind = "call" if event.subtype == "tool-call" else "message"
+            update["entity_id"] = self._id(kind, event.entity_id, event)
+        if update:
+            event = event.model_copy(update=update)
+        self._note(event)
+        return event
+
+    def _id(self, kind: str, given: str, event: BaseEvent) -> str:
+        known = self._ids.get((kind, given))
+        if known is not None:
+            return known
+        ident = given
+        if kind == "message" and self._first is not None and not _is_reasoning(event):
+            ident, self._first = self._first, None
+        elif given in self._taken:
+            ident = str(uuid4())
+        self._taken.add(ident)
+        self._ids[kind, given] = ident
+        return ident
+
+    def _note(self, event: BaseEvent) -> None:
+        opened = _OPENS.get(event.type)
+        ident = str(getattr(event, "tool_call_id", None) or getattr(event, "message_id", ""))
+        if opened is not None:
+            self._open[opened, ident] = None
+        self._open.pop((type(event), ident), None)
+        if event.type is EventType.TEXT_MESSAGE_START:
+            self._texts.setdefault(ident, [])
+        elif isinstance(event, TextMessageContentEvent):
+            self._texts.setdefault(ident, []).append(event.delta)
+        elif isinstance(event, ToolCallStartEvent):
+            by_provider = bool((event.metadata or {}).get(PROVIDER_EXECUTED))
+            self._written[ident] = WrittenCall(ident, event.tool_call_name, by_provider=by_provider)
+        elif isinstance(event, ToolCallArgsEvent) and ident in self._written:
+            self._written[ident].parts.append(event.delta)
+        elif isinstance(event, ToolCallResultEvent) and ident in self._written:
+            self._written[ident].by_provider = True
+
+
+def _is_reasoning(event: BaseEvent) -> bool:
+    return event.type.value.startswith("REASONING") or event.type is EventType.TOOL_CALL_RESULT
+
+
+def ids_of(messages: Sequence[object]) -> set[str]:
+    """Return the ids of messages and of their tool calls."""
+    found: set[str] = set()
+    for message in messages:
+        found.add(str(getattr(message, "id", "")))
+        found.update(call.id for call in getattr(message, "tool_calls", None) or ())
+    return found

@@ -1,0 +1,129 @@
+"""Structured output: a schema for the model, deltas for the consumer, a checked value for both."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any, Final
+from uuid import uuid4
+
+from ag_ui.core import BaseEvent, CustomEvent, EventType, UserMessage
+from pydantic import ValidationError
+
+from interpose.loop.conversation import Conversation, request_of
+from interpose.loop_errors import OutputError
+from interpose.model import Ability, abilities_of
+from interpose.services import Wanted
+
+OUTPUT_START: Final = "structured-output.start"
+OUTPUT_COMPLETE: Final = "structured-output.complete"
+PURPOSE: Final = "structured-output"
+
+
+class StructuredOutput:
+    """Gets the output that the caller wants out of a conversation.
+
+    A model that takes a schema and tools in one request gives it as the answer of the loop;
+    otherwise a call of its own follows the loop. ``value``: JSON, once it is there.
+    """
+
+    def __init__(self, conversation: Conversation, wanted: Wanted) -> None:
+        self._conversation = conversation
+        self._wanted = wanted
+        self.value: Any = None
+        self.is_native = Ability.OUTPUT_WITH_TOOLS in abilities_of(
+            conversation.model(conversation.view().model or "")
+        )
+        if self.is_native:
+            conversation.want(wanted.schema)
+            conversation.announce = self.announced
+
+    async def announced(self, events: AsyncIterator[BaseEvent]) -> AsyncIterator[BaseEvent]:
+        """Yield the events of a model call with the start announced before its text."""
+        told = False
+        async for event in events:
+            if event.type is EventType.TEXT_MESSAGE_START and not told:
+                told = True
+                yield self._event(OUTPUT_START, {"name": self._wanted.name})
+            yield event
+
+    async def play(self) -> AsyncIterator[BaseEvent]:
+        """Yield what it takes after the loop. Raises :class:`OutputError`."""
+        conversation = self._conversation
+        answer = conversation.answer
+        problem: OutputError | None = None
+        if self.is_native and answer is not None:
+            problem = self._read(answer.text)
+            if problem is None:
+                yield self._complete()
+                return
+        attempts = conversation.parts.repairs + (0 if self.is_native else 1)
+        for _ in range(attempts):
+            async for event in self._call(problem):
+                conversation.transcript.apply(event)
+                yield event
+            answer = conversation.answer
+            problem = self._read("" if answer is None else answer.text)
+            if problem is None:
+                yield self._complete()
+                return
+        raise problem or OutputError("structured-output-missing-result", "There is no answer.")
+
+    async def _call(self, problem: OutputError | None) -> AsyncIterator[BaseEvent]:
+        """Make the separate call: no tools, a schema, and what was wrong with the last answer."""
+        conversation = self._conversation
+        hooks = conversation.hooks
+        hooks.enter("structured_output")
+        base = replace(conversation.view(), tools=(), output_schema=self._wanted.schema)
+        if problem is not None:
+            # For this call alone: the history never sees it.
+            said = UserMessage(
+                id=str(uuid4()),
+                content=f"{problem.message} Answer again, with the JSON object alone.",
+            )
+            base = replace(base, messages=(*(base.messages or ()), said))
+        shaped = (await hooks.configure_output(base)).view
+        view = (await hooks.configure(replace(shaped, tools=()))).view
+        request = request_of(replace(view, tools=()))
+        before = len(conversation.usage)
+        message_id = str(uuid4())
+        hooks.position.message_id = message_id
+        async for event in self.announced(conversation.call(request, message_id)):
+            yield event
+        conversation.side_usage += conversation.usage[before:]
+        del conversation.usage[before:]
+
+    def _read(self, text: str) -> OutputError | None:
+        """Keep the value that a text gives, or say what is wrong with it."""
+        found = text.strip()
+        if found.startswith("```"):
+            found = found.strip("`").removeprefix("json").strip()
+        if not found:
+            return OutputError(
+                "structured-output-missing-result", "The model gave no structured output."
+            )
+        try:
+            json.loads(found)
+        except ValueError:
+            return OutputError(
+                "structured-output-parse-failed", "The structured output is no JSON."
+            )
+        try:
+            self.value = self._wanted.plain(self._wanted.read(found))
+        except ValidationError as error:
+            first = [
+                f"{'.'.join(str(part) for part in each['loc']) or 'it'}: {each['msg']}"
+                for each in error.errors(include_url=False, include_input=False)[:5]
+            ]
+            return OutputError(
+                "structured-output-validation-failed",
+                f"The structured output does not fit {self._wanted.name}: {'; '.join(first)}.",
+            )
+        return None
+
+    def _complete(self) -> BaseEvent:
+        return self._event(OUTPUT_COMPLETE, {"name": self._wanted.name, "object": self.value})
+
+    def _event(self, name: str, value: Any) -> CustomEvent:
+        return CustomEvent(name=name, value=value)

@@ -1,0 +1,168 @@
+"""An agent as a tool: its events under a lane of their own, its calls through the same layers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Any, Final, cast
+from uuid import uuid4
+
+from ag_ui.core import (
+    BaseEvent,
+    EventType,
+    RunAgentInput,
+    RunErrorEvent,
+    RunFinishedEvent,
+    RunFinishedInterruptOutcome,
+    SubagentErrorEvent,
+    SubagentFinishedEvent,
+    SubagentStartedEvent,
+    UserMessage,
+)
+
+from interpose.agui import Expander, Transcript
+from interpose.authoring import Agent
+from interpose.errors import UsageError
+from interpose.loop.agent import LoopAgent
+from interpose.loop.calls import Delegation, only
+from interpose.loop.conversation import Conversation
+from interpose.loop.tools import LoopTool, tool
+from interpose.loop_errors import ToolError
+from interpose.payloads import Effect, ToolCall, ToolResult
+from interpose.services import Position
+
+_TASK: Final = {
+    "type": "object",
+    "properties": {"task": {"type": "string", "description": "What the agent is to do."}},
+    "required": ["task"],
+    "additionalProperties": False,
+}
+_DROPPED: Final = frozenset(
+    {EventType.RUN_STARTED, EventType.RUN_FINISHED, EventType.MESSAGES_SNAPSHOT}
+)
+
+
+def agent_tool(
+    agent: Agent | LoopAgent,
+    name: str,
+    description: str,
+    *,
+    effect: Effect = "write",
+    timeout: float | None = None,
+) -> LoopTool:
+    """Return a tool with which a loop hands a task to another agent; its text is the result.
+
+    The events of the agent reach the consumer under a ``subagent_run_id``. A :class:`LoopAgent`
+    calls its model and its tools through the layers of the run that it works for, and spends the
+    same budget; any other agent passes the layers that look at events. An agent that pauses for
+    people cannot be handed a task: its call fails.
+    """
+    if not callable(getattr(agent, "run", None)):
+        raise UsageError(
+            f"agent_tool({name!r}) was given a {type(agent).__name__}, which is no agent",
+            hint="give it an object with `run(run_input, ctx)`",
+        )
+
+    return tool(
+        Subagent(agent, name, description),
+        name=name,
+        description=description,
+        parameters=_TASK,
+        effect=effect,
+        timeout=timeout,
+    )
+
+
+class Subagent:
+    """An agent that a loop calls like a function."""
+
+    def __init__(self, agent: Any, name: str, description: str) -> None:
+        self._agent = agent
+        self._name = name
+        self._description = description
+
+    async def __call__(self, task: str) -> str:
+        """Refuse: only a loop can run it."""
+        raise UsageError(f"the agent {self._name!r} was called outside a loop; task: {len(task)}")
+
+    async def delegate(self, call: ToolCall, job: Delegation) -> ToolResult:
+        """Play the agent for a tool call; its last text is the result."""
+        ident = str(uuid4())
+        parent = job.ctx.loop.position
+        job.send(
+            SubagentStartedEvent(
+                subagent_run_id=ident,
+                name=self._name,
+                description=self._description,
+                parent_subagent_run_id=parent.subagent_run_id,
+                parent_tool_call_id=call.id,
+            )
+        )
+        transcript = Transcript()
+        task = str(call.args["task"])
+        is_loop = isinstance(self._agent, LoopAgent)
+        events = self._loop(task, ident, call, job) if is_loop else self._other(task, ident, job)
+        try:
+            async for event in events:
+                transcript.apply(event)
+                owned = "subagent_run_id" in type(event).model_fields
+                if owned and getattr(event, "subagent_run_id", None) is None:
+                    event = event.model_copy(update={"subagent_run_id": ident})  # noqa: PLW2901
+                job.send(event)
+        except Exception as error:
+            said = error.message if isinstance(error, ToolError) else type(error).__name__
+            job.send(SubagentErrorEvent(subagent_run_id=ident, message=said))
+            raise
+        finally:
+            await events.aclose()
+        job.send(SubagentFinishedEvent(subagent_run_id=ident))
+        return ToolResult(transcript.text)
+
+    async def _loop(
+        self, task: str, ident: str, call: ToolCall, job: Delegation
+    ) -> AsyncGenerator[BaseEvent, None]:
+        """Play a loop of ours inside the run that it works for."""
+        position = Position(subagent_run_id=ident)
+        with job.ctx.loop.subagent(position):
+            conversation = Conversation(
+                self._agent.parts,
+                job.ctx,
+                [UserMessage(id=str(uuid4()), content=task)],
+                spending=job.spending,
+                origin=f"{job.origin}:{call.id}",
+                taken=job.taken,
+            )
+            await conversation.begin()
+            async for event in conversation.play():
+                yield event
+        end = conversation.end
+        if end is not None and (end.waiting or end.clients):
+            raise ToolError(f"The agent {self._name} waits for people, and nobody can be asked.")
+
+    async def _other(
+        self, task: str, ident: str, job: Delegation
+    ) -> AsyncGenerator[BaseEvent, None]:
+        """Play any other agent: one run of its own."""
+        run_input = RunAgentInput(
+            thread_id=ident, run_id=ident, messages=[UserMessage(id=str(uuid4()), content=task)]
+        )
+        expander = Expander()
+        stream = cast("AsyncIterator[BaseEvent]", self._agent.run(run_input, job.ctx))
+        try:
+            async for event in stream:
+                if isinstance(event, RunErrorEvent):
+                    raise ToolError(f"The agent {self._name} failed.")
+                if isinstance(event, RunFinishedEvent):
+                    if isinstance(event.outcome, RunFinishedInterruptOutcome):
+                        raise ToolError(
+                            f"The agent {self._name} waits for people, and nobody can be asked."
+                        )
+                    return
+                if event.type in _DROPPED:
+                    continue
+                for part in expander.push(event):
+                    async for rewritten in job.ctx.rewrite(only(part)):
+                        yield rewritten
+        finally:
+            aclose = getattr(stream, "aclose", None)
+            if aclose is not None:
+                await aclose()
