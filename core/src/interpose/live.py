@@ -129,6 +129,11 @@ class Live:
         layers = [self._prepared.layers[agent, planned.id] for planned in plan.layers]
         may_read = {layer.config.id: _declared(layer) for layer in layers}
         may_read[agent] = frozenset((*source.requires, *source.optional_requires))
+        for section, model in self._prepared.parts:
+            if section == "models":
+                target = self._part("models", str(model)).part.target
+                read = frozenset((*target.requires, *target.optional_requires))
+                may_read[str(model)] = may_read.get(str(model), frozenset()) | read
         host = self._prepared.config.host
         active = tuple(
             self._active(layer, planned.on_failure)
@@ -152,6 +157,7 @@ class Live:
             strict=self._strict,
             make_models=self._make_models(),
             signing_key=self._signing_key,
+            has_lasting_key=self._prepared.config.host.signing_key is not None,
         )
 
     def _make_models(self) -> dict[str, Callable[[], Model]]:

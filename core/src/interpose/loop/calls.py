@@ -71,7 +71,8 @@ class Calls:
     """Runs the tool calls of a conversation. ``outcome``: what the last batch came to.
 
     ``origin``: the run that idempotency keys count from. ``unanswered``: calls of this run that the
-    loop is to answer, so far without a result. ``taken``: ids that are no longer free. ``executed``: how many the last batch executed.
+    loop is to answer, so far without a result. ``taken``: ids that are not free. ``executed``: how
+    many the last batch executed.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class Calls:
         ctx: AgentContext,
         tools: ToolSet,
         spending: Spending,
+        *,
         origin: str,
         taken: set[str],
     ) -> None:

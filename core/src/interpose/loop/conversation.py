@@ -63,7 +63,7 @@ class Conversation:
         self.tools = ToolSet(parts.tools, client_tools)
         self.tools.disclose_again(messages)
         self._taken = ids_of(messages) if taken is None else taken
-        self.calls = Calls(parts, ctx, self.tools, spending, origin, self._taken)
+        self.calls = Calls(parts, ctx, self.tools, spending, origin=origin, taken=self._taken)
         self.iterations = 0
         self.answer: Answer | None = None
         self.usage: list[TokenUsage] = []

@@ -60,7 +60,7 @@ class Loop(AgentFactory[LoopSettings]):
     scope = "host"
     points = tuple(Point)
 
-    def __call__(self, settings: LoopSettings, ctx: LifespanContext, /) -> Agent:
+    def __call__(self, settings: LoopSettings, _: LifespanContext, /) -> Agent:
         """Return the agent. Raises :class:`UsageError` for a tool that cannot be one."""
         budget = settings.budget
         return LoopAgent(

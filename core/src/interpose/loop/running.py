@@ -229,6 +229,11 @@ class LoopRun:
             for call in getattr(message, "tool_calls", None) or ()
         }
         conversation, spending = self._conversation, self._spending
+        if not self._hooks.has_lasting_key:
+            self._ctx.log.warning(
+                "the run waits for people, who can answer this process alone, and not after a "
+                "restart: [host] signing_key is not set"
+            )
         continuation = Continuation(
             agent=self._ctx.agent,
             thread_id=self._input.thread_id,

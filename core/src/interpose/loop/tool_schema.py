@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Any, Final
@@ -47,7 +46,7 @@ class JsonSchema:
             ) from error
         self._validator = kind(self.schema, registry=Registry())
         root = Resource.from_contents(self.schema, default_specification=DRAFT202012)
-        _check_parts(self.schema, Registry().resolver_with_root(root), what)
+        _check_references(self.schema, Registry().resolver_with_root(root), what)
 
     def faults(self, value: Any) -> str | None:
         """Return what does not fit, for a model to act on, or None. Never quotes the value."""
@@ -64,11 +63,11 @@ class JsonSchema:
         return _filled(self.schema, value)
 
 
-def _check_parts(schema: Any, resolver: Any, what: str) -> None:
-    """Check what a schema refers to, and its patterns, before a call needs them."""
+def _check_references(schema: Any, resolver: Any, what: str) -> None:
+    """Check that what a schema refers to is there, before a call needs it."""
     if isinstance(schema, list):
         for each in schema:
-            _check_parts(each, resolver, what)
+            _check_references(each, resolver, what)
     if not isinstance(schema, dict):
         return
     reference = schema.get("$ref")
@@ -82,20 +81,10 @@ def _check_parts(schema: Any, resolver: Any, what: str) -> None:
                 f"{what} refers to {shortened(reference, 100)!r}, which it does not contain",
                 hint="put it under $defs; other documents are never fetched",
             ) from error
-    properties = schema.get("patternProperties")
-    patterns = [schema.get("pattern"), *(properties if isinstance(properties, dict) else ())]
-    for pattern in patterns:
-        try:
-            re.compile(pattern if isinstance(pattern, str) else "")
-        except re.error as error:
-            raise UsageError(
-                f"{what} has the pattern {shortened(pattern, 100)!r}, which Python cannot use: "
-                f"{error}"
-            ) from error
     for key, each in schema.items():
         embedded = isinstance(each, dict) and isinstance(each.get("$id"), str)
         if key not in _DATA and not embedded:  # one with an id is a document of its own
-            _check_parts(each, resolver, what)
+            _check_references(each, resolver, what)
 
 
 def _filled(schema: Any, value: Any) -> Any:

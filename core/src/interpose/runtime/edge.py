@@ -33,6 +33,7 @@ async def play_agent(record: RunRecord, run_input: RunAgentInput, *, expand: boo
     boundary = Boundary(record, AGENT_FAILED)
     try:
         with boundary:
+            record.loop.begin()
             ctx = AgentContext(record, record.agent)
             iterator = aiter(record.program.make_agent().run(run_input, ctx))
             while True:
@@ -41,8 +42,6 @@ async def play_agent(record: RunRecord, run_input: RunAgentInput, *, expand: boo
                     _warn(record, stripper)
                 if event is None:
                     continue
-                if not record.loop.started:
-                    await record.loop.start()  # an agent with points that never asked on_config
                 delta = getattr(event, "delta", None)
                 if halves.held or (delta.__class__ is str and not delta.isascii()):
                     event = halves.join(event)
@@ -85,6 +84,8 @@ async def _from_agent(record: RunRecord, iterator: AsyncIterator[BaseEvent]) -> 
         raise EndRun
     if event is None:
         raise TruncatedStream("The agent's stream ended without RUN_FINISHED or RUN_ERROR.")
+    if not record.loop.started:
+        await record.loop.start()  # an agent that offers MODEL, and never asked on_config
     return event
 
 

@@ -95,6 +95,11 @@ class LoopHooks:
         """The key that signs what comes back."""
         return self._record.program.signing_key
 
+    @property
+    def has_lasting_key(self) -> bool:
+        """Whether another process, or this one after a restart, has the same key."""
+        return self._record.program.has_lasting_key
+
     def model(self, model: str, /) -> Model:
         """Return a model by its id."""
         return self._record.model_of(model)
@@ -114,6 +119,10 @@ class LoopHooks:
     def restore(self, metadata: Mapping[str, Any], /) -> None:
         """Give the run the metadata of the paused one that it goes on with; that goes first."""
         self._record.metadata.update(metadata)
+
+    def begin(self) -> None:
+        """Forget what an earlier attempt's agent said."""
+        self.unfinished = self.info = None
 
     def farewell(self, events: Callable[[], Sequence[BaseEvent]], /) -> None:
         """Say what closes the loop's unfinished calls if the run ends from outside."""

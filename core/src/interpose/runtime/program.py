@@ -28,7 +28,8 @@ class Program:
     terminal hook. ``history_cut``: index of the outermost layer that the agent runs itself,
     because it offers HISTORY. ``segments``: the compiled event hooks, by the index of their
     outermost layer; without any, the plain form is played. ``scrub`` takes known secrets out of a
-    text. ``make_models``: by the keys of ``[models]``. ``signing_key`` signs continuations.
+    text. ``make_models``: by the keys of ``[models]``. ``signing_key`` signs continuations;
+    ``has_lasting_key``: it was configured, so that other processes may have it, too.
     """
 
     agent_id: str
@@ -47,6 +48,7 @@ class Program:
     strict: bool = False
     make_models: Mapping[str, Callable[[], Model]] = field(default_factory=dict)
     signing_key: bytes = b""
+    has_lasting_key: bool = False
 
     @property
     def stop(self) -> int:

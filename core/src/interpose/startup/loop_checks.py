@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from interpose.errors import Problem, UsageError, nearest
 from interpose.loop.factory import LoopSettings
@@ -11,21 +11,37 @@ from interpose.startup.loading import import_object
 from interpose.startup.uses import ObjectUse, parse_use
 
 
-def check_loop(settings: LoopSettings, models: Collection[str], place: str) -> Sequence[Problem]:
-    """Return what is wrong with a valid ``use = "loop"``. ``models``: the keys of ``[models]``."""
-    where = (place,) if place else ()
-    problems: list[Problem] = []
+def check_loop(
+    settings: LoopSettings, models: Collection[str], places: Mapping[str, str]
+) -> Sequence[Problem]:
+    """Return what is wrong with a valid ``use = "loop"``.
+
+    ``models``: the keys of ``[models]``. ``places``: where each setting is written.
+    """
+    return (*_check_model(settings, models, places), *_check_tools(settings, places))
+
+
+def _check_model(
+    settings: LoopSettings, models: Collection[str], places: Mapping[str, str]
+) -> Sequence[Problem]:
     known = {*models, "scripted"}
-    if settings.model not in known:
-        near = nearest(settings.model, sorted(known))
-        problems.append(
-            Problem(
-                "unknown-model",
-                f'model = "{settings.model}" names no model of the configuration.',
-                where,
-                f'Did you mean "{near}"?' if near else f"Add [models.{settings.model}].",
-            )
-        )
+    if settings.model in known:
+        return ()
+    near = nearest(settings.model, sorted(known))
+    return (
+        Problem(
+            "unknown-model",
+            f'model = "{settings.model}" names no model of the configuration.',
+            (places.get("model", ""),),
+            f'Did you mean "{near}"?' if near else f"Add [models.{settings.model}].",
+        ),
+    )
+
+
+def _check_tools(settings: LoopSettings, places: Mapping[str, str]) -> Sequence[Problem]:
+    place = places.get("tools", "")
+    where = (place,)
+    problems: list[Problem] = []
     found: list[object] = []
     for name in settings.tools:
         use = parse_use(name, place)

@@ -307,7 +307,8 @@ class _Preparation:
             settings = self.composition.settings.get(use.path)
             if isinstance(settings, LoopSettings):
                 models = [model.id for model in self.config.models]
-                self.problems += check_loop(settings, models, use.use.place or use.place)
+                places = {each.name: each.origin for each in self._origins(use.path)}
+                self.problems += check_loop(settings, models, places)
 
     def _declaration(
         self, config: LayerConfig, part: RegisteredPart, settings: BaseModel
