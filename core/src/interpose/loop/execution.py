@@ -80,21 +80,21 @@ async def _within(
         await asyncio.wait(
             {work} if timer is None else {work, timer}, return_when=asyncio.FIRST_COMPLETED
         )
-        if not work.done() and timer is not None:
+        if timer is not None and not work.done():
             timer.result()  # a clock that fails is no timeout
-            await _stop(work, ctx)
-            _raise_control_flow(work)
-            raise ToolTimeout(_too_long(tool, seconds))
-        if work.cancelled():
-            raise ToolError(f"The tool {tool.name!r} was cancelled by itself.")
-        return work.result()
+    except BaseException:
+        await _stop(work, ctx)
+        raise
     finally:
         if timer is not None:
             timer.cancel()
-        if not work.done():
-            await _stop(work, ctx)
-        elif not work.cancelled():
-            work.exception()  # so that it counts as seen when we are cancelled in this moment
+    if not work.done():
+        await _stop(work, ctx)
+        _raise_control_flow(work)
+        raise ToolTimeout(_too_long(tool, seconds))
+    if work.cancelled():
+        raise ToolError(f"The tool {tool.name!r} was cancelled by itself.")
+    return work.result()
 
 
 async def _stop(work: asyncio.Task[Any], ctx: ToolContext) -> None:

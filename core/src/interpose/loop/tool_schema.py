@@ -123,7 +123,7 @@ def _fault(error: Any) -> str:
     if keyword in ("anyOf", "oneOf"):
         return f"{place}: fits none, or not exactly one, of the allowed forms"
     if keyword is None:
-        return f"{place}: nothing is allowed here"
+        return f"{place}: a value that is never allowed"  # its place is not always told
     return f"{place}: expected {keyword} {shortened(json.dumps(expected, default=str), 120)}"
 
 
