@@ -5,11 +5,9 @@ What is said of a wrong one names places and rules, never a value.
 
 from __future__ import annotations
 
-import importlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any, Final, TypeAlias
 
 from ag_ui.core import ResumeEntry
@@ -17,7 +15,6 @@ from pydantic import ValidationError
 
 from interpose.agui.decoding import kind_of
 from interpose.agui.tracking import quote
-from interpose.errors import UsageError
 from interpose.interrupts import Resolution
 from interpose.loop.continuation import (
     APPROVAL_SCHEMA,
@@ -26,6 +23,7 @@ from interpose.loop.continuation import (
     Question,
 )
 from interpose.loop.sealing import Sealed
+from interpose.loop.tool_schema import JsonSchema
 from interpose.loop_errors import ResumeFault, ResumeProblem
 from interpose.payloads import ToolCall
 
@@ -141,7 +139,7 @@ def read_approval(
     schema = question.interrupt.response_schema or APPROVAL_SCHEMA
     payload = entry.payload
     if schema not in _USUAL:
-        check_schema_fit(schema, payload)
+        _check_fit(question, schema, payload)
     if isinstance(payload, bool):
         return Answer(approved=payload)
     if not isinstance(payload, Mapping):
@@ -167,8 +165,9 @@ def read_generic(question: Question, entry: ResumeEntry) -> Any:
     """Return the answer to a generic question; None when cancelled. Raises :class:`Wrong`."""
     if entry.status == "cancelled":
         return read_cancelled(entry)
-    if question.interrupt.response_schema is not None:
-        check_schema_fit(question.interrupt.response_schema, entry.payload)
+    schema = question.interrupt.response_schema
+    if schema is not None:
+        _check_fit(question, schema, entry.payload)
     return entry.payload
 
 
@@ -179,38 +178,15 @@ def read_cancelled(entry: ResumeEntry) -> None:
 
 
 def check_schema(interrupt_id: str, schema: Mapping[str, Any]) -> None:
-    """Check that a response schema is JSON Schema. Raises :class:`UsageError`."""
-    if schema in _USUAL:
-        return
-    jsonschema = _jsonschema()
-    validator = jsonschema.validators.validator_for(schema, jsonschema.Draft202012Validator)
-    try:
-        validator.check_schema(schema)
-    except jsonschema.SchemaError as error:
-        raise UsageError(
-            f"the response schema of interrupt {quote(interrupt_id)} is no JSON Schema"
-            f" at {_place(error.absolute_path)}: {error.message[:200]}"
-        ) from None
+    """Check that a response schema is JSON Schema, whole in itself. Raises :class:`UsageError`."""
+    if schema not in _USUAL:
+        JsonSchema(schema, f"the response schema of interrupt {quote(interrupt_id)}")
 
 
-def check_schema_fit(schema: Mapping[str, Any], payload: Any) -> None:
-    """Check an answer against its schema. Nothing is ever fetched. Raises :class:`Wrong`."""
-    jsonschema = _jsonschema()
-    validator = jsonschema.validators.validator_for(schema, jsonschema.Draft202012Validator)
-    nothing_else = importlib.import_module("referencing").Registry()  # the default one fetches
-    unresolvable: type[Exception] = importlib.import_module("referencing.exceptions").Unresolvable
-    try:
-        errors = list(islice(validator(schema, registry=nothing_else).iter_errors(payload), 50))
-    except unresolvable:
-        raise Wrong("its question has a schema that refers to something outside") from None
-    except RecursionError:
-        raise Wrong("the payload is nested too deeply") from None
-    if errors:
-        first = sorted(
-            f"{_place(error.absolute_path)} breaks {quote(str(error.validator))}"
-            for error in errors
-        )[:5]
-        raise Wrong(f"the payload does not fit the question's schema: {', '.join(first)}")
+def _check_fit(question: Question, schema: Mapping[str, Any], payload: Any) -> None:
+    faults = JsonSchema(schema, f"the schema of {quote(question.interrupt.id)}").faults(payload)
+    if faults is not None:
+        raise Wrong(f"the answer does not fit the schema of its question: {faults}")
 
 
 def _edit(
@@ -263,13 +239,3 @@ def _properties(schema: Mapping[str, Any]) -> Iterable[str]:
 
 def _place(path: Iterable[str | int]) -> str:
     return quote("/" + "/".join(map(str, path)))
-
-
-def _jsonschema() -> Any:
-    try:
-        return importlib.import_module("jsonschema")
-    except ModuleNotFoundError:
-        raise UsageError(
-            "questions with a response schema need the package jsonschema",
-            hint='pip install "interpose[loop]"',
-        ) from None

@@ -64,6 +64,7 @@ class Continuation:
     server runs and that have no result yet, approved ones too, in call order, with the arguments
     as the model wrote them (parsed; a default that validation adds would pass for a masked
     argument). ``shown``: (id, name, argument text) of the same calls as the consumer saw them.
+    ``clients``: ids of those among them that the client runs, and may have answered meanwhile.
     ``metadata``: JSON; signed, not encrypted, so a consumer can read it. ``counts``: counters of
     budgets. ``issued_at``, ``expires_at``: seconds since the epoch.
 
@@ -82,6 +83,7 @@ class Continuation:
     counts: Mapping[str, int]
     issued_at: float
     expires_at: float | None = None
+    clients: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

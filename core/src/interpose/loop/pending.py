@@ -44,8 +44,8 @@ def find_calls(
 
     They are in the last assistant message that has one of them, as the consumer saw them.
     ``remembered``: the true calls, where this process has them. A result that the client has is
-    not trusted as an execution: only for a call in ``done`` it may be there, since a failed try
-    has sent it. The message may have no other call without a result.
+    not trusted as an execution: it may be there for a call that the client runs, and for one in
+    ``done``, since a failed try has sent it. The message may have no other call without a result.
     """
     found = Found()
     if not sealed.calls:
@@ -74,7 +74,7 @@ def find_calls(
             found.calls += (call_of(call, *shown[1:]),)
             continue
         found.masked[call.id] = _readable(shown[2])
-        if call.id not in true:
+        if call.id not in true and not call.clients:
             found.unknown.add(call.id)
         as_shown = ToolCall(call.id, shown[1], found.masked[call.id], call.effect)
         found.calls += (true.get(call.id, as_shown),)
@@ -90,7 +90,7 @@ def _fault(
         return "it is missing in the conversation"
     if digest(*shown) != call.digest:
         return "it is not what was asked about"
-    if call.id in answered:
+    if call.id in answered and not call.clients:
         return "the conversation has a result of it that this agent did not give"
     return None
 

@@ -248,6 +248,8 @@ def _check_questions(continuation: Continuation) -> None:
         )
     if any(times > 1 or id_ not in known for id_, times in asked.items()):
         raise UsageError("an approval has to be about one call of its pause")
+    if not continuation.clients <= known - asked.keys():
+        raise UsageError("a call that the client runs is none of the pause, or needs an approval")
     if [call.id for call in calls] != [id_ for id_, _, _ in continuation.shown]:
         raise UsageError("the calls of a pause, and what was shown of them, do not match")
     for question in questions:

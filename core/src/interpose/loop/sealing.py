@@ -57,12 +57,16 @@ class Forged(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class SealedCall:
-    """A tool call as a token has it. ``masked``: the consumer did not see it as it is."""
+    """A tool call as a token has it.
+
+    ``masked``: the consumer did not see it as it is. ``clients``: the client runs it.
+    """
 
     id: str
     effect: Any
     digest: str
     masked: bool
+    clients: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,7 @@ def seal(continuation: Continuation, key: bytes) -> str:
         "run": continuation.run_id,
         "origin": continuation.origin,
         "calls": [
-            [call.id, call.effect, digest(*shown), int(is_masked(call, shown))]
+            [call.id, call.effect, digest(*shown), *_flags(continuation, call, shown)]
             for call, shown in zip(continuation.calls, continuation.shown, strict=True)
         ],
         "questions": [
@@ -181,6 +185,12 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
+def _flags(
+    continuation: Continuation, call: ToolCall, shown: tuple[str, str, str]
+) -> tuple[int, int]:
+    return int(is_masked(call, shown)), int(call.id in continuation.clients)
+
+
 def _question(question: Question, until: float | None) -> dict[str, Any]:
     interrupt = question.interrupt
     schema: Any = interrupt.response_schema
@@ -215,10 +225,11 @@ def _read(written: Any, code: str) -> Sealed:
         counts=written["counts"],
         issued_at=written["issued"],
         expires_at=written["expires"],
+        clients=frozenset(id_ for id_, *_, clients in written["calls"] if clients),
     )
     calls = tuple(
-        SealedCall(id_, effect, hashed, bool(masked))
-        for id_, effect, hashed, masked in written["calls"]
+        SealedCall(id_, effect, hashed, bool(masked), bool(clients))
+        for id_, effect, hashed, masked, clients in written["calls"]
     )
     deadlines = {each["id"]: each.get("until") for each in written["questions"]}
     return Sealed(code, continuation, calls, deadlines)
