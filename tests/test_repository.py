@@ -22,7 +22,13 @@ ALL = pytest.mark.parametrize("distribution", distributions(), ids=lambda each: 
 PLUGINS = tuple(each for each in distributions() if each.name != "interpose")
 EACH_PLUGIN = pytest.mark.parametrize("plugin", PLUGINS, ids=lambda each: each.name)
 LOADED_BY_CORE = {"regex"}  # by PatternTransform, for the plugins that use it
-DOORS = {"interpose", "interpose.agui", "interpose.server", "interpose.testing"}
+DOORS = {
+    "interpose",
+    "interpose.agui",
+    "interpose.loop",
+    "interpose.server",
+    "interpose.testing",
+}
 
 
 def lines(name: str) -> list[str]:

@@ -15,7 +15,13 @@ from error_codes import error_codes
 from repository import ROOT, distributions
 
 CORE = ROOT / "core/src/interpose"
-DOORS = ("interpose", "interpose.agui", "interpose.server", "interpose.testing")
+DOORS = (
+    "interpose",
+    "interpose.agui",
+    "interpose.loop",
+    "interpose.server",
+    "interpose.testing",
+)
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 

@@ -18,7 +18,7 @@ from interpose.live import Live, wrapped_candidate
 from interpose.logs import bound, quiet
 from interpose.plan import Plan
 from interpose.runtime.clock import SystemClock
-from interpose.runtime.inputs import Asked, settling, to_input
+from interpose.runtime.inputs import Answers, Asked, answering, settling, to_input
 from interpose.runtime.output import wanted
 from interpose.runtime.program import Program
 from interpose.runtime.record import RunRecord
@@ -213,6 +213,7 @@ class Host:
         metadata: Mapping[str, Any] | None = None,
         trace: Trace | None = None,
         pending: Sequence[Interrupt] | None = None,
+        resume: Answers | None = None,
         output: type[Out] | None = None,
     ) -> Run[Out]:
         """Return a run of ``agent``; it begins when it is iterated or awaited.
@@ -225,6 +226,8 @@ class Host:
         * ``pending``: the interrupts that the thread's last run ended with. Then ``resume`` of the
           input must settle each of them (one that has expired can only be cancelled); entries for
           others are ignored with a warning.
+        * ``resume``: answers to the interrupts of the thread's last run, by their ids. ``asked`` is
+          then the conversation so far (the result's ``messages``), ``thread_id`` its thread.
         * ``output``: the type of the structured output wanted: a pydantic model, a dataclass or a
           TypedDict. The result's ``output`` is one of them. Only for agents that offer MODEL.
 
@@ -242,6 +245,7 @@ class Host:
             metadata=metadata or {},
             trace=trace,
             pending=pending,
+            resume=resume,
             output=output,
         )
 
@@ -291,9 +295,12 @@ class Host:
         metadata: Mapping[str, Any],
         trace: Trace | None = None,
         pending: Sequence[Interrupt] | None = None,
+        resume: Answers | None = None,
         output: type[Out] | None = None,
     ) -> Run[Out]:
         run_input, warnings = to_input(asked, thread_id)
+        if resume is not None:
+            run_input = answering(run_input, resume)
         if pending is not None:
             run_input, unknown = settling(run_input, pending, self._clock.time())
             warnings = (*warnings, *unknown)

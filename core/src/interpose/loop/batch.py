@@ -100,23 +100,28 @@ class Batch:
                     if task.done():
                         task.result()  # what fails the run does so at once
                 if tasks[committed].done():
-                    async for event in self._drained():
-                        yield event
-                    async for event in self._settled(self._items[committed], tasks[committed]):
-                        yield event
+                    async with owned(self._drained()) as stream:
+                        async for event in stream:
+                            yield event
+                    async with owned(self._settled(self._items[committed], tasks[committed])) as stream:
+                        async for event in stream:
+                            yield event
                     committed += 1
                     continue
-                async for event in self._told(await self._news.get()):
+                async with owned(self._told(await self._news.get())) as stream:
+                    async for event in stream:
+                        yield event
+            async with owned(self._drained()) as stream:
+                async for event in stream:
                     yield event
-            async for event in self._drained():
-                yield event
         finally:
             await _end(tasks)
 
     async def _drained(self) -> AsyncIterator[BaseEvent]:
         while not self._news.empty():
-            async for event in self._told(self._news.get_nowait()):
-                yield event
+            async with owned(self._told(self._news.get_nowait())) as stream:
+                async for event in stream:
+                    yield event
 
     async def _told(self, news: BaseEvent | None) -> AsyncIterator[BaseEvent]:
         """Yield what a call reports; a subagent's events have been rewritten in its own loop."""
@@ -125,8 +130,9 @@ class Batch:
         if getattr(news, "subagent_run_id", None) is not None:
             yield news
             return
-        async for event in self._rewrite(news):
-            yield event
+        async with owned(self._rewrite(news)) as stream:
+            async for event in stream:
+                yield event
 
     async def _run(self, item: Pending) -> Settled:
         if item.result is not None:
@@ -151,8 +157,9 @@ class Batch:
             reason=item.reason,
         )
         self.infos.append(info)
-        async for event in self._commit(info):
-            yield event
+        async with owned(self._commit(info)) as stream:
+            async for event in stream:
+                yield event
 
 
 async def _end(tasks: Sequence[asyncio.Task[Settled]]) -> None:

@@ -133,8 +133,9 @@ class Calls:
                 if text is not None:
                     waiting.append(Waiting(None, item, text))
         if waiting:
-            async for event in self.invalid(items):
-                yield event
+            async with owned(self.invalid(items)) as stream:
+                async for event in stream:
+                    yield event
             self.outcome = LoopEnd(waiting=tuple(waiting), open=open_calls(items))
             return
         limit = self._cut(items)
@@ -145,8 +146,9 @@ class Calls:
             self._rewritten,
             self.parts.concurrency,
         )
-        async for event in batch.events():
-            yield event
+        async with owned(batch.events()) as stream:
+            async for event in stream:
+                yield event
         hooks.enter("after_tools")
         await hooks.tools_settled(ToolPhaseInfo(hooks.position.iteration, tuple(batch.infos)))
         self.executed = sum(info.source == "executed" for info in batch.infos)
@@ -283,15 +285,17 @@ class Calls:
         await self.hooks.tool_settled(info)
         self.unanswered.pop(info.call.id, None)
         result = result_event(info.call.id, f"{info.call.id}-result", info.result)
-        async for event in self._rewritten(result):
-            yield event
+        async with owned(self._rewritten(result)) as stream:
+            async for event in stream:
+                yield event
 
     async def invalid(self, items: Sequence[Pending]) -> AsyncIterator[BaseEvent]:
         """Commit the calls that could not be executed, before people are asked about the rest."""
         for item in items:
             if item.source == "invalid" and item.result is not None:
-                async for event in self._commit(_info(item, item.result)):
-                    yield event
+                async with owned(self._commit(_info(item, item.result))) as stream:
+                    async for event in stream:
+                        yield event
 
     def _rewritten(self, event: BaseEvent) -> AsyncIterator[BaseEvent]:
         """Pass an event of a tool through the layers inside the history cut."""

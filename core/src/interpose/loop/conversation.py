@@ -130,16 +130,18 @@ class Conversation:
                 self.end = LoopEnd(limit=limit)
                 return
             self._ran, self._outcome = False, None
-            async for event in self._folded(self.hooks.step(self._iteration)):
-                yield event
+            async with owned(self._folded(self.hooks.step(self._iteration))) as stream:
+                async for event in stream:
+                    yield event
             self.iterations += 1
             # A layer that answered in the step's place has given the answer.
             self.end = self._outcome if self._ran else LoopEnd()
 
     async def _folded(self, events: AsyncIterator[BaseEvent]) -> AsyncIterator[BaseEvent]:
-        async for event in events:
-            self.transcript.apply(event)
-            yield event
+        async with owned(events) as stream:
+            async for event in stream:
+                self.transcript.apply(event)
+                yield event
 
     async def _iteration(self) -> AsyncIterator[BaseEvent]:
         self._ran, self._outcome = True, None
@@ -150,8 +152,9 @@ class Conversation:
         self.hooks.enter("before_model")
         yield StepStartedEvent(step_name=step)
         await self.hooks.iteration(IterationInfo(index, message_id))
-        async for event in self._model_and_tools(message_id):
-            yield event
+        async with owned(self._model_and_tools(message_id)) as stream:
+            async for event in stream:
+                yield event
         yield StepFinishedEvent(step_name=step)
 
     async def _model_and_tools(self, message_id: str) -> AsyncIterator[BaseEvent]:
@@ -166,8 +169,9 @@ class Conversation:
             return
         hooks.enter("model_stream")
         self._last_calls = 0
-        async for event in self.announce(self.call(request, message_id)):
-            yield event
+        async with owned(self.announce(self.call(request, message_id))) as stream:
+            async for event in stream:
+                yield event
         answer = self.answer
         if answer is None:
             return
@@ -176,14 +180,16 @@ class Conversation:
         items = [await self.calls.prepared(call, shown) for call in answer.calls]
         asked = await hooks.boundary()
         if asked:
-            async for event in self.calls.invalid(items):
-                yield event
+            async with owned(self.calls.invalid(items)) as stream:
+                async for event in stream:
+                    yield event
             self._outcome = _asking(asked, items)
         elif not items:
             self._outcome = LoopEnd()
         else:
-            async for event in self.calls.execute(items):
-                yield event
+            async with owned(self.calls.execute(items)) as stream:
+                async for event in stream:
+                    yield event
             self._last_calls = self.calls.executed
             self._outcome = self.calls.outcome
 
@@ -226,13 +232,14 @@ class Conversation:
 
         answer = Answer(message_id, self._taken)
         try:
-            async for event in self.ctx.rewrite(answer.read(hooks.call_model(request, inner))):
-                kind = event.type.value
-                if kind == "TOOL_CALL_END":
-                    self.calls.unanswered[event.tool_call_id] = None  # type: ignore[attr-defined]
-                elif kind == "TOOL_CALL_RESULT":
-                    self.calls.unanswered.pop(event.tool_call_id, None)  # type: ignore[attr-defined]
-                yield event
+            async with owned(self.ctx.rewrite(answer.read(hooks.call_model(request, inner)))) as stream:
+                async for event in stream:
+                    kind = event.type.value
+                    if kind == "TOOL_CALL_END":
+                        self.calls.unanswered[event.tool_call_id] = None  # type: ignore[attr-defined]
+                    elif kind == "TOOL_CALL_RESULT":
+                        self.calls.unanswered.pop(event.tool_call_id, None)  # type: ignore[attr-defined]
+                    yield event
         except Exception:
             await self._count(used)
             raise

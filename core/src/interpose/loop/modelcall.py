@@ -84,19 +84,20 @@ class Answer:
     async def read(self, stream: AsyncIterator[BaseEvent]) -> AsyncIterator[BaseEvent]:
         """Yield the events of the call, expanded, with fresh ids, and closed at the end."""
         expander = Expander()
-        async for event in stream:
-            if isinstance(event, ModelFinished):
-                self.finish_reason = event.finish_reason
-                continue
-            if isinstance(event, RunErrorEvent):
-                raise ModelFailed(event.message)
-            if event.type in _NOT_A_MODELS:
-                raise InvalidStream(
-                    f"A model call gave {event.type.value}, which is the loop's to say.",
-                    rule="model-stream",
-                )
-            for part in expander.push(event):
-                yield self._taken_in(part)
+        async with owned(stream) as stream:
+            async for event in stream:
+                if isinstance(event, ModelFinished):
+                    self.finish_reason = event.finish_reason
+                    continue
+                if isinstance(event, RunErrorEvent):
+                    raise ModelFailed(event.message)
+                if event.type in _NOT_A_MODELS:
+                    raise InvalidStream(
+                        f"A model call gave {event.type.value}, which is the loop's to say.",
+                        rule="model-stream",
+                    )
+                for part in expander.push(event):
+                    yield self._taken_in(part)
         for part in expander.close():
             yield self._taken_in(part)
         for end in self._closing():

@@ -78,17 +78,20 @@ class LoopRun:
                 self._output = StructuredOutput(conversation, hooks.wanted)
             go_on = True
             if resumed is not None:
-                async for event in self._continued(resumed):
-                    conversation.transcript.apply(event)
-                    yield event
+                async with owned(self._continued(resumed)) as stream:
+                    async for event in stream:
+                        conversation.transcript.apply(event)
+                        yield event
                 go_on = conversation.end is None
             if go_on and not self._skips_the_loop:
-                async for event in conversation.play():
-                    yield event
+                async with owned(conversation.play()) as stream:
+                    async for event in stream:
+                        yield event
             end = conversation.end or LoopEnd()
             if self._output is not None and not (end.waiting or end.clients):
-                async for event in self._output.play():
-                    yield event
+                async with owned(self._output.play()) as stream:
+                    async for event in stream:
+                        yield event
             finished = self._finished(end)
             self._commit()
             yield finished
@@ -162,8 +165,9 @@ class LoopRun:
             if resumed.continuation.counts.get("answered"):
                 conversation.end = LoopEnd()
             return
-        async for event in conversation.calls.execute(items):
-            yield event
+        async with owned(conversation.calls.execute(items)) as stream:
+            async for event in stream:
+                yield event
         conversation.end = conversation.calls.outcome
 
     async def _item(self, call: ToolCall, resumed: Resumed, decision: InterruptDecision) -> Pending:

@@ -42,11 +42,12 @@ class StructuredOutput:
     async def announced(self, events: AsyncIterator[BaseEvent]) -> AsyncIterator[BaseEvent]:
         """Yield the events of a model call with the start announced before its text."""
         told = False
-        async for event in events:
-            if event.type is EventType.TEXT_MESSAGE_START and not told:
-                told = True
-                yield self._event(OUTPUT_START, {"name": self._wanted.name})
-            yield event
+        async with owned(events) as stream:
+            async for event in stream:
+                if event.type is EventType.TEXT_MESSAGE_START and not told:
+                    told = True
+                    yield self._event(OUTPUT_START, {"name": self._wanted.name})
+                yield event
 
     async def play(self) -> AsyncIterator[BaseEvent]:
         """Yield what it takes after the loop. Raises :class:`OutputError`."""
@@ -60,9 +61,10 @@ class StructuredOutput:
                 return
         attempts = conversation.parts.repairs + (0 if self.is_native else 1)
         for _ in range(attempts):
-            async for event in self._call(problem):
-                conversation.transcript.apply(event)
-                yield event
+            async with owned(self._call(problem)) as stream:
+                async for event in stream:
+                    conversation.transcript.apply(event)
+                    yield event
             answer = conversation.answer
             problem = self._read("" if answer is None else answer.text)
             if problem is None:
@@ -89,8 +91,9 @@ class StructuredOutput:
         before = len(conversation.usage)
         message_id = str(uuid4())
         hooks.position.message_id = message_id
-        async for event in self.announced(conversation.call(request, message_id)):
-            yield event
+        async with owned(self.announced(conversation.call(request, message_id))) as stream:
+            async for event in stream:
+                yield event
         conversation.side_usage += conversation.usage[before:]
         del conversation.usage[before:]
 

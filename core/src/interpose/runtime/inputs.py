@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 from uuid import uuid4
 
-from ag_ui.core import Interrupt, Message, RunAgentInput, UserMessage
+from ag_ui.core import Interrupt, Message, ResumeEntry, RunAgentInput, UserMessage
 from pydantic import BaseModel
 
 from interpose.agui import check_input, check_resume
@@ -14,6 +14,10 @@ from interpose.errors import InputError, UsageError
 
 Asked: TypeAlias = "str | Sequence[Message] | RunAgentInput | Mapping[str, Any]"
 """A question, the messages of a conversation, or a whole input (model, or decoded JSON)."""
+
+
+Answers: TypeAlias = Mapping[str, Any] | Sequence[ResumeEntry]
+"""Answers to interrupts: by id (then all are resolved), or as entries of ``resume``."""
 
 
 def to_input(asked: Asked, thread_id: str | None) -> tuple[RunAgentInput, tuple[str, ...]]:
@@ -41,6 +45,28 @@ def to_input(asked: Asked, thread_id: str | None) -> tuple[RunAgentInput, tuple[
         RunAgentInput(thread_id=thread_id or str(uuid4()), run_id=str(uuid4()), messages=messages),
         (),
     )
+
+
+def answering(run_input: RunAgentInput, answers: Answers) -> RunAgentInput:
+    """Return the input with the answers to the questions that the last run ended with."""
+    if run_input.resume:
+        raise UsageError(
+            "resume was given beside an input that has its own", hint="leave one of them out"
+        )
+    entries = (
+        [
+            ResumeEntry(interrupt_id=interrupt, status="resolved", payload=payload)
+            for interrupt, payload in answers.items()
+        ]
+        if isinstance(answers, Mapping)
+        else list(answers)
+    )
+    if not all(isinstance(entry, ResumeEntry) for entry in entries):
+        raise UsageError(
+            "resume holds something else than answers",
+            hint="a mapping from interrupt ids to answers, or ag_ui.core.ResumeEntry objects",
+        )
+    return run_input.model_copy(update={"resume": entries})
 
 
 def settling(
