@@ -9,6 +9,7 @@ from typing import Final, Literal
 
 from ag_ui.core import BaseEvent, Interrupt
 
+from interpose.loop.streams import owned
 from interpose.loop.tools import LoopTool
 from interpose.payloads import ToolCall, ToolCallInfo, ToolResult
 
@@ -103,7 +104,9 @@ class Batch:
                     async with owned(self._drained()) as stream:
                         async for event in stream:
                             yield event
-                    async with owned(self._settled(self._items[committed], tasks[committed])) as stream:
+                    async with owned(
+                        self._settled(self._items[committed], tasks[committed])
+                    ) as stream:
                         async for event in stream:
                             yield event
                     committed += 1

@@ -16,6 +16,7 @@ from interpose.loop.execution import ToolContext, error_result, execute, result_
 from interpose.loop.limits import Spending
 from interpose.loop.modelcall import WrittenCall
 from interpose.loop.settings import LoopParts
+from interpose.loop.streams import owned
 from interpose.loop.tools import LoopTool
 from interpose.loop_errors import ToolError
 from interpose.payloads import (

@@ -26,6 +26,7 @@ from interpose.loop.history import requestable
 from interpose.loop.limits import LoopState, Spending
 from interpose.loop.modelcall import Answer, ids_of
 from interpose.loop.settings import LoopParts
+from interpose.loop.streams import owned
 from interpose.model import Model, ModelFinished
 from interpose.payloads import (
     ContinueState,
@@ -232,7 +233,9 @@ class Conversation:
 
         answer = Answer(message_id, self._taken)
         try:
-            async with owned(self.ctx.rewrite(answer.read(hooks.call_model(request, inner)))) as stream:
+            async with owned(
+                self.ctx.rewrite(answer.read(hooks.call_model(request, inner)))
+            ) as stream:
                 async for event in stream:
                     kind = event.type.value
                     if kind == "TOOL_CALL_END":

@@ -24,6 +24,7 @@ from ag_ui.core import (
 
 from interpose.agui import Expander
 from interpose.errors import InvalidStream
+from interpose.loop.streams import owned
 from interpose.loop_errors import ModelFailed
 from interpose.model import FinishReason, ModelFinished
 
@@ -84,8 +85,8 @@ class Answer:
     async def read(self, stream: AsyncIterator[BaseEvent]) -> AsyncIterator[BaseEvent]:
         """Yield the events of the call, expanded, with fresh ids, and closed at the end."""
         expander = Expander()
-        async with owned(stream) as stream:
-            async for event in stream:
+        async with owned(stream) as events:
+            async for event in events:
                 if isinstance(event, ModelFinished):
                     self.finish_reason = event.finish_reason
                     continue

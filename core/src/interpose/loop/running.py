@@ -29,6 +29,7 @@ from interpose.loop.conversation import Conversation
 from interpose.loop.execution import result_event
 from interpose.loop.limits import Spending
 from interpose.loop.settings import LoopParts
+from interpose.loop.streams import owned
 from interpose.loop.structured import PURPOSE, StructuredOutput
 from interpose.payloads import InterruptDecision, LoopInfo, ToolCall, ToolResult
 

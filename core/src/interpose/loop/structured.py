@@ -12,6 +12,7 @@ from ag_ui.core import BaseEvent, CustomEvent, EventType, UserMessage
 from pydantic import ValidationError
 
 from interpose.loop.conversation import Conversation, request_of
+from interpose.loop.streams import owned
 from interpose.loop_errors import OutputError
 from interpose.model import Ability, abilities_of
 from interpose.services import Wanted

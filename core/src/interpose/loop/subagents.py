@@ -25,6 +25,7 @@ from interpose.errors import UsageError
 from interpose.loop.agent import LoopAgent
 from interpose.loop.calls import Delegation, only
 from interpose.loop.conversation import Conversation
+from interpose.loop.streams import owned
 from interpose.loop.tools import LoopTool, tool
 from interpose.loop_errors import ToolError
 from interpose.payloads import Effect, ToolCall, ToolResult
@@ -132,8 +133,9 @@ class Subagent:
                 taken=job.taken,
             )
             await conversation.begin()
-            async for event in conversation.play():
-                yield event
+            async with owned(conversation.play()) as stream:
+                async for event in stream:
+                    yield event
         end = conversation.end
         if end is not None and (end.waiting or end.clients):
             raise ToolError(f"The agent {self._name} waits for people, and nobody can be asked.")
@@ -160,8 +162,9 @@ class Subagent:
                 if event.type in _DROPPED:
                     continue
                 for part in expander.push(event):
-                    async for rewritten in job.ctx.rewrite(only(part)):
-                        yield rewritten
+                    async with owned(job.ctx.rewrite(only(part))) as events:
+                        async for rewritten in events:
+                            yield rewritten
         finally:
             aclose = getattr(stream, "aclose", None)
             if aclose is not None:

@@ -99,6 +99,7 @@ class Pipeline(Attempts):
                 yield event
         finally:
             await self._close(stream)
+            await self._close(events)
 
     def takes_emitted(self, index: int) -> bool:
         """Whether events emitted for the layer enter its stream before ``around_run`` gets it."""
