@@ -249,8 +249,10 @@ def _read_question(written: Any) -> Question:
 
 
 def _arguments(text: str) -> dict[str, Any]:
-    """Return the arguments of a call; models write none as an empty text, too."""
-    read = from_json(text) if text.strip() else {}
+    """Return the arguments of a call; models write none as an empty text or null, too."""
+    read = from_json(text) if text.strip() else None
+    if read is None:
+        return {}
     if not isinstance(read, dict):
         raise NotJson("it is no object")
     return read
