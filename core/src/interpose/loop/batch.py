@@ -24,7 +24,8 @@ class Pending:
     """One call on its way to a result.
 
     ``raw``: the arguments as the model wrote them, parsed. ``result``: set when the call needs no
-    execution. ``tool`` None: there is none. ``approved``: a person has said yes.
+    execution. ``tool`` None: there is none. ``approved``: a person has said yes;
+    ``edited``: to other arguments.
     """
 
     call: ToolCall
@@ -35,6 +36,7 @@ class Pending:
     decided_by: str | None = None
     reason: str | None = None
     approved: bool = False
+    edited: bool = False
 
     @property
     def is_clients(self) -> bool:

@@ -13,6 +13,7 @@ from interpose.errors import Reject
 from interpose.loop.batch import Batch, Pending, Settled
 from interpose.loop.catalogue import ToolSet
 from interpose.loop.execution import ToolContext, error_result, execute, result_event
+from interpose.loop.history import EDITED
 from interpose.loop.limits import Spending
 from interpose.loop.modelcall import WrittenCall
 from interpose.loop.settings import LoopParts
@@ -103,7 +104,7 @@ class Calls:
         raw = ToolCall(written.id, written.name, {})
         try:
             tool = await self.tools.find(written.name, shown, self.hooks)
-            raw = ToolCall(written.id, written.name, tool.read(written.text), tool.effect)
+            raw = ToolCall(written.id, written.name, tool.parse(written.text), tool.effect)
             args = raw.args if tool.run is None else tool.validate(raw.args)
         except (ToolError, ValueError) as error:
             item = Pending(raw, raw)
@@ -241,6 +242,8 @@ class Calls:
         seconds = clock.monotonic() - started
         if asked:
             return Settled(None, seconds, asked=asked)
+        if result is not None and item.edited:
+            result = replace(result, metadata={**result.metadata, EDITED: dict(item.call.args)})
         if result is not None and self.on_result is not None:
             self.on_result(item.call.id, result)
         return Settled(result, seconds, "executed" if ran else "skipped")

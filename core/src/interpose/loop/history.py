@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Final
 
@@ -9,6 +10,9 @@ from ag_ui.core import AssistantMessage, Message, ToolMessage
 
 NOT_EXECUTED: Final = "This call was not executed."
 """What the model is told of a call in the history that nobody answered."""
+
+EDITED: Final = "interpose:edited-arguments"
+"""Metadata of the result of a call that a person let run with other arguments."""
 
 
 def requestable(messages: Sequence[Message]) -> tuple[Message, ...]:
@@ -32,9 +36,22 @@ def requestable(messages: Sequence[Message]) -> tuple[Message, ...]:
         whole.append(message)
         if isinstance(message, AssistantMessage):
             whole += (
-                answers.get(call.id) or _unanswered(call.id) for call in message.tool_calls or ()
+                _told(answers.get(call.id)) or _unanswered(call.id)
+                for call in message.tool_calls or ()
             )
     return tuple(whole)
+
+
+def _told(answer: ToolMessage | None) -> ToolMessage | None:
+    """Return a result; with the arguments that it is for, when they are not the model's own.
+
+    The model would call again otherwise, to get what it had asked for.
+    """
+    edited = None if answer is None else (answer.metadata or {}).get(EDITED)
+    if answer is None or edited is None or not isinstance(answer.content, str):
+        return answer
+    notice = f"A person changed the arguments of this call to {json.dumps(edited)}."
+    return answer.model_copy(update={"content": f"{notice}\n{answer.content}"})
 
 
 def _unanswered(call_id: str) -> ToolMessage:

@@ -124,8 +124,13 @@ class LoopRun:
         )
         if resumed is None:
             return None
+        self._continuing(resumed)
         continuations.claim(resumed)
         self._resumed = resumed
+        return resumed
+
+    def _continuing(self, resumed: Resumed) -> None:
+        """Go on from where the paused run stood."""
         continuation = resumed.continuation
         conversation = self._conversation
         conversation.calls.origin = continuation.origin
@@ -137,7 +142,6 @@ class LoopRun:
         self._spending.before = float(counts.get("seconds", 0))
         conversation.iterations = counts.get("iterations", 0)
         conversation.calls.on_result = self._remember
-        return resumed
 
     def _edited(self, call: ToolCall, args: Mapping[str, Any]) -> Mapping[str, Any]:
         tool = next((tool for tool in self._parts.tools if tool.name == call.name), None)
@@ -187,8 +191,13 @@ class LoopRun:
             item.settle(ToolResult(said, said), "denied", reason=answer.reason or _DECLINED)
         elif answer is not None:
             item.approved = True
-            if answer.args is not None:
-                item.call = replace(item.call, args=answer.args)
+            if answer.args is not None and item.tool is not None:
+                # A tool that a layer resolves is known only now.
+                try:
+                    item.call = replace(item.call, args=item.tool.validate(answer.args))
+                    item.edited = True
+                except ValueError as error:
+                    item.settle(ToolResult(str(error), str(error)), "invalid", reason=str(error))
         return item
 
     # The end ---------------------------------------------------------------------------------
@@ -248,6 +257,7 @@ class LoopRun:
             shown=tuple(
                 shown.get(item.call.id, (item.call.id, item.call.name, "")) for item in end.open
             ),
+            clients=frozenset(item.call.id for item in end.open if item.is_clients),
             questions=tuple(self._question(each, now) for each in end.waiting),
             metadata=dict(self._ctx.metadata),
             counts={

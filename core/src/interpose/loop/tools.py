@@ -110,9 +110,13 @@ class LoopTool:
             raise ValueError(f"Input validation failed for tool {self.name}: {said}") from error
 
     def read(self, text: str, /) -> dict[str, Any]:
-        """Return the arguments that a model wrote, validated. None at all, or null, means ``{}``.
+        """Return the arguments that a model wrote, validated; raises as :meth:`parse` does."""
+        return self.validate(self.parse(text))
 
-        Raises :class:`ValueError` for what is no JSON object, with the place, or does not validate.
+    def parse(self, text: str, /) -> dict[str, Any]:
+        """Return the arguments as a model wrote them. None at all, or null, means ``{}``.
+
+        Raises :class:`ValueError` for what is no JSON object, with the place.
         """
         try:
             args = from_json(text, allow_inf_nan=False) if text.strip() else {}
@@ -124,7 +128,7 @@ class LoopTool:
             kind = _JSON_TYPES.get(type(args), "a number")
             said = f"expected an object, found {kind}"
             raise ValueError(f"Failed to parse tool arguments as JSON: {said}")  # noqa: TRY004
-        return self.validate(args)
+        return args
 
     def question(self, args: Mapping[str, Any], /) -> str | None:
         """Return what a person is asked before this call; None when nobody is.
