@@ -56,7 +56,7 @@ class Spy(ScriptedModel):
     def told(self, request: int = -1) -> list[str]:
         """The tool results in a request."""
         messages = self.requests[request].messages
-        return [message.content for message in messages if isinstance(message, ToolMessage)]
+        return [str(message.content) for message in messages if isinstance(message, ToolMessage)]
 
 
 class Hanging:
@@ -154,7 +154,7 @@ def asking(
     **fields: Any,
 ) -> RunAgentInput:
     """Return the input of a run."""
-    given = [user()] if messages is None else list(messages)
+    given: list[Message] = [user()] if messages is None else list(messages)
     return RunAgentInput(thread_id=thread_id, run_id=run_id, messages=given, **fields)
 
 

@@ -43,7 +43,7 @@ def look(q: str = "x") -> str:
     return f"found {q}"
 
 
-def logging(log: list[str], name: str = "") -> type[Middleware]:
+def logging(log: list[str], name: str = "") -> type[Middleware]:  # noqa: C901 - a hook each
     """Return a layer that writes down which hook is called."""
     say = f"{name} {{}}".format if name else "{}".format
 
