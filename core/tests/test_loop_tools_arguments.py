@@ -14,11 +14,20 @@ from uuid import UUID, uuid4
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    computed_field,
+    field_validator,
+)
 from tooling import Calls, run
 
-from interpose.loop.execution import ToolContext
+from interpose.loop.execution import ToolContext, execute
 from interpose.loop.tools import LoopTool, tool
+from interpose.payloads import ToolCall
 
 
 class Colour(enum.Enum):
@@ -217,6 +226,19 @@ def test_a_model_keeps_its_own_rules() -> None:
     assert made.validate({"hidden": "other"}) == {"hidden": "other"}
 
 
+def test_what_a_model_computes_is_no_argument() -> None:
+    class Box(BaseModel):
+        model_config = ConfigDict(extra="forbid")
+        side: int = 2
+
+        @computed_field  # type: ignore[prop-decorator]
+        @property
+        def area(self) -> int:
+            return self.side**2
+
+    assert tool(lambda b: b, name="t", parameters=Box).validate({}) == {"side": 2}
+
+
 # Values ---------------------------------------------------------------------------------------
 
 
@@ -294,16 +316,20 @@ def test_a_context_reaches_every_kind_of_tool() -> None:
     assert run(tool(whole, parameters=Place), {"name": "x"}).content == "x whole"
 
 
-def test_two_calls_share_no_value() -> None:
+def test_a_tool_that_changes_its_arguments_does_not_change_the_call() -> None:
     @tool(parameters={"properties": {"items": {"type": "array", "default": []}}})
     def add(items: list[Any]) -> int:
         items.append(1)
         return len(items)
 
-    args = add.validate({})
-    assert run(add, args).content == "1"
-    assert run(add, args).content == "1"
-    assert args == {"items": []}
+    async def main() -> None:
+        calls, call = Calls(), ToolCall("c", "add", add.validate({}))
+        for _ in range(2):
+            result = await execute(add, call, calls.context(call), timeout=None)
+            assert result.content == "1"
+        assert call.args == {"items": []}
+
+    asyncio.run(main())
 
 
 def test_what_a_schema_tool_gets_is_what_the_call_has() -> None:
@@ -385,3 +411,13 @@ def test_a_schema_without_end_is_no_endless_check() -> None:
     schema = {"properties": {"a": {"$ref": "#/$defs/A"}}, "$defs": {"A": {"$ref": "#/$defs/A"}}}
     made = tool(lambda a: a, name="t", parameters=schema)
     assert "cannot be checked (RecursionError)" in fault(made, {"a": 1})
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_nothing_is_fetched_for_a_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr("urllib.request.urlopen", lambda *args, **rest: asked.append(args))
+    inner = {"$id": "https://x.test/inner", "$ref": "https://x.test/outer.json"}
+    made = tool(lambda a: a, name="t", parameters={"properties": {"a": inner}})
+    assert "cannot be checked" in fault(made, {"a": 1})
+    assert asked == []

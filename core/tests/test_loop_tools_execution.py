@@ -172,16 +172,17 @@ def test_an_async_generator_that_never_waits_lets_others_run() -> None:
             yield each
 
     async def other() -> None:
-        for _ in range(3):
+        while True:
             turns.append("other")
             await asyncio.sleep(0)
 
     async def main() -> None:
-        await asyncio.gather(Calls().execute(tool(busy)), other())
-        assert turns != ["tool"] * 3 + ["other"] * 3
-        assert "other" in turns[:5]
+        beside = asyncio.create_task(other())
+        await Calls().execute(tool(busy))
+        beside.cancel()
 
     asyncio.run(main())
+    assert "tool tool" not in " ".join(turns)
 
 
 @pytest.mark.parametrize("is_async", [True, False])
@@ -453,8 +454,9 @@ def test_a_generator_in_a_thread_that_is_late_is_closed() -> None:
     def hang() -> Iterator[int]:
         try:
             go.wait(5)
-            yield 1
-            yield 2
+            while True:
+                time.sleep(0.001)
+                yield 1
         finally:
             closed.set()
 

@@ -14,18 +14,16 @@
 from __future__ import annotations
 
 import inspect
-import math
-import re
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, get_args, overload
+from typing import Any, Final, overload
 
 from ag_ui.core import Tool
 from pydantic import BaseModel
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json
 
 from interpose.errors import UsageError
 from interpose.loop.signature import Function, read_function
@@ -35,13 +33,13 @@ from interpose.loop.tool_arguments import (
     SchemaArguments,
     SignatureArguments,
 )
+from interpose.loop.tool_fields import check_fields, check_name, plain_metadata
 from interpose.loop.tool_output import Output
 from interpose.loop.tool_texts import LIMIT, shortened
 from interpose.payloads import Effect, ResolvedTool
 
 Approval = bool | str | Callable[[Mapping[str, Any]], bool | str]
 
-_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _JSON_TYPES: Final = {list: "an array", str: "a string", bool: "true or false"}
 
 
@@ -72,7 +70,7 @@ class LoopTool:
     """What the result has to be."""
 
     def __post_init__(self) -> None:
-        _check(self)
+        check_fields(self)
         arguments = self.arguments
         if arguments is None or arguments.schema != self.parameters:
             function = None if self.run is None else read_function(self.run)
@@ -80,7 +78,7 @@ class LoopTool:
             arguments = SchemaArguments(self.parameters, function, what)
             object.__setattr__(self, "arguments", arguments)
         object.__setattr__(self, "parameters", deepcopy(arguments.schema))
-        object.__setattr__(self, "metadata", _json(self))
+        object.__setattr__(self, "metadata", plain_metadata(self))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function itself, without any of what the loop does around it."""
@@ -231,7 +229,7 @@ def tool(
             )
         read = read_function(function)
         named = read.name if name is None else name
-        _check_name(named, read.where)
+        check_name(named, read.where)
         taken = _arguments(parameters, read, named)
         return LoopTool(
             name=named,
@@ -340,53 +338,3 @@ def _arguments(parameters: object, function: Function, name: str) -> Arguments:
         where=function.where,
         hint="give a pydantic model class, a JSON Schema, or nothing",
     )
-
-
-def _check_name(name: object, where: str = "") -> None:
-    if isinstance(name, str) and _NAME.fullmatch(name):
-        return
-    hint = "a name has 1 to 64 letters, digits, _, - and ."
-    if name == "<lambda>":
-        raise UsageError(
-            "a lambda has no name", where=where, hint="tool(lambda city: ..., name='weather')"
-        )
-    raise UsageError(f"{name!r} cannot be the name of a tool", where=where, hint=hint)
-
-
-def _check(tool: LoopTool) -> None:
-    _check_name(tool.name)
-    problem = ""
-    if not isinstance(tool.description, str):
-        problem = "has a description that is no text"
-    elif tool.run is not None and not callable(tool.run):
-        problem = "has something to run that cannot be called"
-    elif tool.effect not in get_args(Effect):
-        problem = f"has the effect {tool.effect!r}; there are read, write and idempotent"
-    elif not isinstance(tool.lazy, bool):
-        problem = "has a lazy that is not True or False"
-    elif not _is_timeout(tool.timeout):
-        problem = f"has the timeout {tool.timeout!r}; it takes seconds, more than 0, or None"
-    elif not isinstance(tool.approval, bool | str) and not callable(tool.approval):
-        problem = "has an approval that is no True, False, text or function"
-    elif tool.approval == "":
-        problem = "asks an empty question for approval"
-    elif inspect.iscoroutinefunction(tool.approval):
-        problem = "has an async function for approval; it has to be a plain one"
-    if problem:
-        raise UsageError(f"the tool {tool.name!r} {problem}")
-
-
-def _is_timeout(value: object) -> bool:
-    if value is None:
-        return True
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and math.isfinite(value) and value > 0  # type: ignore[arg-type, operator]
-
-
-def _json(tool: LoopTool) -> dict[str, Any]:
-    """Return a copy of a tool's metadata, which has to be JSON as it goes over the wire."""
-    try:
-        plain = from_json(to_json(dict(tool.metadata), inf_nan_mode="strings"))
-    except (ValueError, TypeError) as error:
-        raise UsageError(f"the metadata of the tool {tool.name!r} is no JSON: {error}") from error
-    return dict(plain)
