@@ -74,7 +74,7 @@ class LoopRun:
                 parent_run_id=self._input.parent_run_id,
                 protocol_version=PROTOCOL_VERSION,
             )
-            hooks.farewell(self._unfinished)
+            hooks.farewell(self._unfinished, self._used)
             if hooks.wanted is not None:
                 self._output = StructuredOutput(conversation, hooks.wanted)
             go_on = True
@@ -219,7 +219,6 @@ class LoopRun:
                 limit=end.limit,
             )
         )
-        usage: list[TokenUsage] = self._spending.usage
         outcome: RunFinishedInterruptOutcome | RunFinishedSuccessOutcome | None = None
         if end.waiting:
             outcome = RunFinishedInterruptOutcome(interrupts=list(self._pause(end)))
@@ -230,7 +229,7 @@ class LoopRun:
             run_id=self._input.run_id,
             outcome=outcome,
             result=None if output is None or end.waiting else output.value,
-            usage=aggregate_token_usage(usage) if usage else None,
+            usage=list(self._used()) or None,
             metadata=None if end.limit is None else {LIMIT: end.limit},
         )
 
@@ -292,6 +291,10 @@ class LoopRun:
     def _release(self) -> None:
         if self._resumed is not None and not self._committed:
             self._parts.continuations.release(self._resumed)
+
+    def _used(self) -> Sequence[TokenUsage]:
+        usage: list[TokenUsage] = self._spending.usage
+        return aggregate_token_usage(usage) if usage else ()
 
     def _unfinished(self) -> Sequence[BaseEvent]:
         """Return results for the calls that have none, so that the next turn is valid."""

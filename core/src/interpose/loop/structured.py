@@ -12,6 +12,7 @@ from ag_ui.core import BaseEvent, CustomEvent, EventType, UserMessage
 from pydantic import ValidationError
 
 from interpose.loop.conversation import Conversation, request_of
+from interpose.loop.modelcall import Answer
 from interpose.loop.streams import owned
 from interpose.loop_errors import OutputError
 from interpose.model import Ability, abilities_of
@@ -33,6 +34,7 @@ class StructuredOutput:
         self._conversation = conversation
         self._wanted = wanted
         self.value: Any = None
+        self._said: Answer | None = None
         self.is_native = Ability.OUTPUT_WITH_TOOLS in abilities_of(
             conversation.model(conversation.view().model or "")
         )
@@ -66,8 +68,7 @@ class StructuredOutput:
                 async for event in stream:
                     conversation.transcript.apply(event)
                     yield event
-            answer = conversation.answer
-            problem = self._read("" if answer is None else answer.text)
+            problem = self._read("" if self._said is None else self._said.text)
             if problem is None:
                 yield self._complete()
                 return
@@ -89,14 +90,16 @@ class StructuredOutput:
         shaped = (await hooks.configure_output(base)).view
         view = (await hooks.configure(replace(shaped, tools=()))).view
         request = request_of(replace(view, tools=()))
-        before = len(conversation.usage)
+        before, answer = len(conversation.usage), conversation.answer
         message_id = str(uuid4())
         hooks.position.message_id = message_id
         async with owned(self.announced(conversation.call(request, message_id))) as stream:
             async for event in stream:
                 yield event
+        # What the loop itself came to is told apart.
         conversation.side_usage += conversation.usage[before:]
         del conversation.usage[before:]
+        self._said, conversation.answer = conversation.answer, answer
 
     def _read(self, text: str) -> OutputError | None:
         """Keep the value that a text gives, or say what is wrong with it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from typing import Final
 
-from ag_ui.core import BaseEvent, EventType, RunAgentInput
+from ag_ui.core import BaseEvent, EventType, RunAgentInput, RunFinishedEvent
 
 from interpose.agui import CHUNKS, Compatibility, Expander, Stripper
 from interpose.context import AgentContext
@@ -66,7 +66,11 @@ def _ending(record: RunRecord, boundary: Boundary) -> Sequence[BaseEvent]:
     unfinished = record.loop.unfinished
     if not boundary.events or unfinished is None:
         return boundary.events
-    return (*unfinished(), *boundary.events)
+    *others, terminal = boundary.events
+    used = record.failures.used()
+    if isinstance(terminal, RunFinishedEvent) and used:
+        terminal = terminal.model_copy(update={"usage": list(used)})
+    return (*unfinished(), *others, terminal)
 
 
 async def _from_agent(record: RunRecord, iterator: AsyncIterator[BaseEvent]) -> BaseEvent:

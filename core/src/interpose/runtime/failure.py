@@ -7,7 +7,9 @@ otherwise (:class:`Reject`, :class:`AgentFailed`).
 
 from __future__ import annotations
 
-from ag_ui.core import RunErrorEvent
+from collections.abc import Callable, Sequence
+
+from ag_ui.core import RunErrorEvent, TokenUsage
 
 from interpose.errors import AgentFailed, InvalidStream, RunError
 
@@ -23,10 +25,12 @@ _INVALID = "The events of the run broke the rules of AG-UI."
 class Failures:
     """The failures of one run: which event stands for which exception."""
 
-    __slots__ = ("_events", "raised")
+    __slots__ = ("_events", "raised", "used")
 
     def __init__(self) -> None:
         self._events: list[tuple[RunErrorEvent, BaseException]] = []
+        self.used: Callable[[], Sequence[TokenUsage]] = tuple
+        """What the run's model calls have used so far, as far as its agent tells."""
         self.raised = False
         """Whether an around hook was given a failure; then it may have left something open."""
 
@@ -42,7 +46,8 @@ class Failures:
         if isinstance(error, RunError):
             code = error.code
             message = error.message if error.safe else message
-        usage = list(error.usage) if isinstance(error, AgentFailed) and error.usage else None
+        given = error.usage if isinstance(error, AgentFailed) else None
+        usage = list(given or self.used()) or None
         event = RunErrorEvent(message=message, code=code, usage=usage)
         self._events.append((event, error))
         return event

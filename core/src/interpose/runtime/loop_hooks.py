@@ -123,10 +123,17 @@ class LoopHooks:
     def begin(self) -> None:
         """Forget what an earlier attempt's agent said."""
         self.unfinished = self.info = None
+        self._record.failures.used = tuple
 
-    def farewell(self, events: Callable[[], Sequence[BaseEvent]], /) -> None:
-        """Say what closes the loop's unfinished calls if the run ends from outside."""
+    def farewell(
+        self,
+        events: Callable[[], Sequence[BaseEvent]],
+        usage: Callable[[], Sequence[TokenUsage]],
+        /,
+    ) -> None:
+        """Say what closes the loop's unfinished calls if the run is cut short, and what it used."""
         self.unfinished = events
+        self._record.failures.used = usage
 
     def conclude(self, info: LoopInfo, /) -> None:
         """Say what the loop did; ``on_finish`` sees it."""
