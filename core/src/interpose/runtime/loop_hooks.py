@@ -12,31 +12,27 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 from ag_ui.core import BaseEvent, Interrupt, TokenUsage
 
-from interpose.authoring import CallModel, CallStep, CallTool, Point
+from interpose.authoring import CallModel, CallStep, CallTool
 from interpose.errors import MiddlewareError
 from interpose.interrupts import Resolutions
 from interpose.model import Model, ModelContext
 from interpose.payloads import (
-    Abort,
-    Ask,
     ContinueState,
-    Deny,
     InterruptDecision,
     IterationInfo,
     LoopInfo,
     ModelConfig,
     ModelRequest,
     ResolvedTool,
-    Skip,
     ToolCall,
     ToolCallInfo,
     ToolPhaseInfo,
     ToolResult,
-    TransformArgs,
 )
 from interpose.runtime.control import COLLECTOR, EndRun
 from interpose.runtime.layer import Frame
 from interpose.runtime.onion import around_stream, around_tool
+from interpose.runtime.tool_hooks import decide, refuse_observer, resolve_tool
 from interpose.services import Configured, Decided, Position, Validate, Wanted
 
 if TYPE_CHECKING:
@@ -46,10 +42,7 @@ SUBAGENT: ContextVar[Position | None] = ContextVar("interpose_subagent", default
 """Where a subagent is; set in the task of the tool call that runs it, never over a yield."""
 
 _FIELDS: Final = tuple(field.name for field in fields(ModelConfig) if field.name != "persist")
-_STRICTNESS: Final = {Skip: 1, Ask: 2, Deny: 3, Abort: 4}
 _RESOLUTIONS: Final = ("continue", "cancel", "stop")
-_MOST_ROUNDS: Final = 5
-"""How often essential layers may change the arguments of one call before it counts as a quarrel."""
 
 
 class LoopHooks:
@@ -238,85 +231,11 @@ class LoopHooks:
     # Tools -----------------------------------------------------------------------------------
     async def resolve_tool(self, name: str, /) -> ResolvedTool | None:
         """Ask ``resolve_tool``. Two answers: :class:`MiddlewareError` naming both layers."""
-        found: list[tuple[str, ResolvedTool]] = []
-        for frame in self._frames("resolve_tool"):
-            try:
-                answer = await frame.call("resolve_tool", name)
-                if answer is None:
-                    continue
-                if not isinstance(answer, ResolvedTool) or answer.tool.name != name:
-                    given = getattr(getattr(answer, "tool", None), "name", type(answer).__name__)
-                    raise MiddlewareError(
-                        f"layer {frame.layer.id!r} was asked to resolve the tool {name!r}, and "
-                        f"gave {given!r}",
-                        hint="return a ResolvedTool of that name, or None",
-                    )
-            except Exception as error:
-                if not frame.fail("resolve_tool", error):
-                    raise
-                continue
-            found.append((frame.layer.id, answer))
-        if len(found) > 1:
-            layers = " and ".join(repr(layer) for layer, _ in found)
-            raise MiddlewareError(
-                f"the tool {name!r} is resolved by the layers {layers}",
-                hint="switch it off in one of them, or give it another name there",
-            )
-        return found[0][1] if found else None
+        return await resolve_tool(self._frames("resolve_tool"), name)
 
     async def decide(self, call: ToolCall, validate: Validate, /) -> Decided:
-        """Ask ``on_before_tool_call``: arguments pipe, then the strictest decision wins.
-
-        Layers for which TOOLS is essential are asked last, with the final arguments.
-        """
-        frames = self._frames("on_before_tool_call")
-        guards = [f for f in frames if Point.TOOLS in f.layer.declaration.essential]
-        decided = Decided(call)
-        for frame in frames:
-            if frame not in guards:
-                decided = await self._ask(frame, decided, validate)
-        for _ in range(_MOST_ROUNDS):
-            before = decided.call
-            for frame in guards:
-                decided = await self._ask(frame, decided, validate)
-            if decided.call is before or len(guards) == 1:
-                return decided
-        names = " and ".join(repr(frame.layer.id) for frame in guards)
-        raise MiddlewareError(
-            f"the layers {names} keep changing the arguments of {call.name!r}",
-            hint="an essential layer should decide on arguments, not change them each time",
-        )
-
-    async def _ask(self, frame: Frame, so_far: Decided, validate: Validate) -> Decided:
-        hook = "on_before_tool_call"
-        layer = frame.layer.id
-        try:
-            answer = await frame.call(hook, so_far.call)
-            if answer is None:
-                return so_far
-            if isinstance(answer, TransformArgs):
-                _refuse_observer(frame, hook)
-                try:
-                    args = validate(answer.args)
-                except ValueError as error:
-                    raise MiddlewareError(
-                        f"layer {layer!r} gave {so_far.call.name!r} arguments that do not fit: "
-                        f"{error}"
-                    ) from error
-                return replace(so_far, call=replace(so_far.call, args=args))
-            if type(answer) not in _STRICTNESS:
-                raise MiddlewareError(
-                    f"{hook} of layer {layer!r} returned a {type(answer).__name__}",
-                    hint="return None, TransformArgs, Skip, Deny, Ask or Abort",
-                )
-        except Exception as error:
-            if not frame.fail(hook, error):
-                raise
-            return so_far
-        known = 0 if so_far.decision is None else _STRICTNESS[type(so_far.decision)]
-        if _STRICTNESS[type(answer)] <= known:
-            return so_far
-        return replace(so_far, decision=answer, layer=layer)
+        """Ask ``on_before_tool_call``: arguments pipe, then the strictest decision wins."""
+        return await decide(self._frames("on_before_tool_call"), call, validate)
 
     async def call_tool(self, call: ToolCall, inner: CallTool, /) -> ToolResult:
         """Execute a call inside ``around_tool_call``."""
@@ -403,18 +322,10 @@ def _changes(frame: Frame, hook: str, answer: object) -> dict[str, Any]:
             f"{hook} of layer {frame.layer.id!r} returned a {type(answer).__name__}",
             hint="return a ModelConfig with what changes, or None",
         )
-    _refuse_observer(frame, hook)
+    refuse_observer(frame, hook)
     given = ((name, getattr(answer, name)) for name in _FIELDS)
     changes = {name: value for name, value in given if value is not None}
     for name in ("messages", "system_prompts", "tools"):
         if name in changes:
             changes[name] = tuple(changes[name])
     return changes
-
-
-def _refuse_observer(frame: Frame, hook: str) -> None:
-    if frame.layer.declaration.observes_only:
-        raise MiddlewareError(
-            f"{hook} of layer {frame.layer.id!r} changed something, but the middleware observes "
-            "only"
-        )
