@@ -242,6 +242,16 @@ class AgentContext:
         """The agent's id."""
 
     @property
+    def run_id(self) -> str:
+        """The id of the run."""
+        return self._run.run_id
+
+    @property
+    def thread_id(self) -> str:
+        """The id of the conversation."""
+        return self._run.thread_id
+
+    @property
     def cancelled(self) -> bool:
         """Whether the run is being cancelled."""
         return self._run.cancelled

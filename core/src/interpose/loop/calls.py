@@ -116,6 +116,8 @@ class Calls:
         """Return a call that an earlier run left open, as if the model had just written it."""
         try:
             tool = await self.tools.find(call.name, self.tools.known(call.name), self.hooks)
+            if tool.run is None and not self.tools.has(call.name):
+                raise ToolError(f"Unknown tool: {call.name}.")  # it was here when the run paused
             args = call.args if tool.run is None else tool.validate(call.args)
         except (ToolError, ValueError) as error:
             item = Pending(call, call)

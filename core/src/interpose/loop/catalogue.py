@@ -12,6 +12,7 @@ from interpose.errors import MiddlewareError, UsageError
 from interpose.loop.tools import LoopTool, client_tool, resolved
 from interpose.loop.tools import tool as make_tool
 from interpose.loop_errors import ToolError
+from interpose.payloads import ResolvedTool
 from interpose.services import LoopServices
 
 DISCLOSE: Final = "disclose_tools"
@@ -40,9 +41,7 @@ class ToolSet:
                 f"the client brings tools that the agent has itself: {', '.join(both)}",
                 hint="give one of each two another name",
             )
-        self._disclosing = make_tool(
-            self._disclose, name=DISCLOSE, description="", parameters=_NAMES, effect="read"
-        )
+        self._resolved: dict[str, tuple[ResolvedTool, LoopTool]] = {}
         self.disclosed: dict[str, None] = {}
 
     @property
@@ -71,7 +70,24 @@ class ToolSet:
             for call in getattr(message, "tool_calls", None) or ():
                 if call.function.name == DISCLOSE:
                     with suppress(ValueError):
-                        self._disclose(self._disclosing.read(call.function.arguments)["names"])
+                        self._disclose(self._disclosing().read(call.function.arguments)["names"])
+
+    def has(self, name: str) -> bool:
+        """Whether the agent or the client has this tool."""
+        return name in self._own or name in self._client
+
+    def _disclosing(self) -> LoopTool:
+        return make_tool(
+            self._disclose, name=DISCLOSE, description="", parameters=_NAMES, effect="read"
+        )
+
+    def _made(self, found: ResolvedTool) -> LoopTool:
+        """Return what a layer resolved, made once as long as it gives the same."""
+        name = found.tool.name
+        known = self._resolved.get(name)
+        if known is None or known[0] is not found:
+            known = self._resolved[name] = (found, resolved(found))
+        return known[1]
 
     def known(self, name: str) -> Sequence[Tool]:
         """Return the declaration that an earlier run's request had shown for a call."""
@@ -92,10 +108,10 @@ class ToolSet:
         if name in self._own:
             return self._own[name]
         if name == DISCLOSE:
-            return self._disclosing
+            return self._disclosing()
         found = await loop.resolve_tool(name)
         if found is not None:
-            return resolved(found)
+            return self._made(found)
         if name in self._client:
             return self._client[name]
         shown_tool = names[name]  # nobody here runs it: the client does

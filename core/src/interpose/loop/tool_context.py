@@ -77,12 +77,11 @@ class ToolContext:
         interrupt: Callable[..., NoReturn],
         abort: Callable[[str], NoReturn],
     ) -> None:
-        services = run._run  # noqa: SLF001 - the agent's context shows no ids, the tool's does
         self.call: ToolCall = call
         """The call, with its arguments as JSON values."""
-        self.run_id: str = services.run_id
+        self.run_id: str = run.run_id
         """The id of the run."""
-        self._thread_id = services.thread_id
+        self._thread_id = run.thread_id
         self._run = run
         self._origin = origin
         self._send = send
