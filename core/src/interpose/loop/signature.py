@@ -49,9 +49,10 @@ def read_function(function: Callable[..., Any]) -> Function:
 
     Raises :class:`UsageError` for what cannot be called by name with values.
     """
-    if isinstance(function, type) or not callable(function):
-        kind = "the class" if isinstance(function, type) else "a value of type"
-        shown = function if isinstance(function, type) else type(function)
+    given: object = function
+    if isinstance(given, type) or not callable(given):
+        kind = "the class" if isinstance(given, type) else "a value of type"
+        shown = given if isinstance(given, type) else type(given)
         raise UsageError(
             f"{kind} {shown.__qualname__} is no function, and no tool can be made of it",
             hint="give a function, a bound method or a LoopTool",

@@ -232,7 +232,8 @@ def _schema(model: type[BaseModel]) -> dict[str, Any]:
 
 def _object(schema: Mapping[str, Any], what: str) -> dict[str, Any]:
     """Return a copy of a schema that says that it is of an object."""
-    if not isinstance(schema, Mapping) or schema.get("type", "object") != "object":
+    given: object = schema
+    if not isinstance(given, Mapping) or given.get("type", "object") != "object":
         raise UsageError(
             f"{what} has to be a JSON Schema of an object",
             hint='{"type": "object", "properties": {...}}',
