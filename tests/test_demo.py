@@ -85,3 +85,26 @@ def test_the_configuration_that_is_shown_is_one_that_works(shown: str, tmp_path:
     assert done.stdout == shown.splitlines(keepends=True)[-1]
     assert done.stderr.count("interpose_logging.layer: run ") == 2
     assert "history-cut" in done.stderr or "warning" not in done.stderr
+
+
+def test_in_the_loop_the_model_and_the_consumer_see_what_redact_leaves(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "interpose", "demo", "--loop"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONIOENCODING": "utf-8"},
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+    )
+    assert done.stderr == ""
+    story = done.stdout[done.stdout.index("The run\n") :].splitlines()
+    masked = "•••.••••••••@•••••••.•••"
+    for said in (
+        '  find_order gives: {"order":"A-1815","total":25,"contact":"%s"}',
+        "  the model says:   I found it, and write to %s when it is paid.",
+    ):
+        after = said.partition(":")[2] if said.startswith("  find") else said[20:]
+        line = story.index(said % EMAIL)
+        assert story[line + 1] == f"  after the layers: {after.strip() % masked}"
+    assert "  refund gives:     paid back 25 EUR for A-1815" in story
+    assert story[-1] == "Done: your money is on its way back to you."

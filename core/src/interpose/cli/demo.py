@@ -55,7 +55,11 @@ class View(Protocol):
 
 def main(arguments: argparse.Namespace) -> int:
     """Show a configuration, its plan, a run through it, and what each layer did to the run."""
-    del arguments  # the demo is the same everywhere: no file, no variable, no override
+    # The demo is the same everywhere: no file, no variable, no override.
+    if arguments.loop:
+        from interpose.cli import demo_loop
+
+        return demo_loop.main()
     config = demo_config(discover())
     view = _view()
     with TemporaryDirectory(prefix="interpose-demo-") as folder:

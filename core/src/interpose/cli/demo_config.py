@@ -15,6 +15,22 @@ _AGENT: Final = """\
 [agent]
 use = "scripted"
 """
+_LOOP: Final = """\
+[agent]
+use = "loop"
+model = "clerk"
+tools = ["interpose.cli.demo_shop:find_order", "interpose.cli.demo_shop:refund"]
+
+[models.clerk]                # scripted: it needs no network
+use = "interpose.cli.demo_shop:Clerk"
+
+[middleware.quota]
+use = "interpose.cli.demo_shop:Quota"
+tool_calls = 3
+
+[middleware.currency]
+use = "interpose.cli.demo_shop:Currency"
+"""
 # Not in the order in which they will stand: that is the plan's work.
 _TABLES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -50,16 +66,25 @@ class DemoConfig:
 
 def demo_config(discovery: Discovery) -> DemoConfig:
     """Return the configuration that switches on every first plugin there is."""
-    tables = [_AGENT]
+    return _with_plugins(_AGENT, _TABLES, discovery)
+
+
+def loop_config(discovery: Discovery) -> DemoConfig:
+    """Return the configuration of a loop, with the plugin that has most to do in it."""
+    return _with_plugins(_LOOP, {"redact": _TABLES["redact"]}, discovery)
+
+
+def _with_plugins(head: str, tables: Mapping[str, str], discovery: Discovery) -> DemoConfig:
+    found = [head]
     missing: list[str] = []
-    for plugin, table in _TABLES.items():
+    for plugin, table in tables.items():
         owners = {entry.distribution.canonical for entry in discovery.named(plugin)}
         own = f"interpose-{plugin}"
         if own not in owners:
             missing.append(plugin)
         elif len(owners) > 1:
             # Somebody else's plugin has the same id.
-            tables.append(table.replace("]\n", f']\nuse = "{plugin}@{own}"\n', 1))
+            found.append(table.replace("]\n", f']\nuse = "{plugin}@{own}"\n', 1))
         else:
-            tables.append(table)
-    return DemoConfig("\n".join(tables), tuple(missing))
+            found.append(table)
+    return DemoConfig("\n".join(found), tuple(missing))

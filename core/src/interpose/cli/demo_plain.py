@@ -46,6 +46,18 @@ class PlainView:
             for line in _lines(effect):
                 print(f"  {line}")
         print()
+        self.saw(text)
+
+    def heading(self, text: str) -> None:
+        """Print a heading."""
+        _heading(text)
+
+    def tell(self, who: str, what: str) -> None:
+        """Print a line of a story."""
+        print(f"  {who + ':':<17} {what}" if who else f"\n{what}")
+
+    def saw(self, text: str) -> None:
+        """Print what the consumer saw."""
         _heading(SAW)
         print(text)
 

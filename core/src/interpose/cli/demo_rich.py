@@ -68,8 +68,24 @@ class RichView:
             name = f"{effect.position}. {effect.layer}"
             table.add_row(Text(name, "bold"), str(effect.entered), str(effect.left), _did(effect))
         console.print(table)
-        console.print(Rule(SAW, align="left"))
-        console.print(Text(text))
+        self.saw(text)
+
+    def heading(self, text: str) -> None:
+        """Print a heading."""
+        self._console.print(Rule(text, align="left"))
+
+    def tell(self, who: str, what: str) -> None:
+        """Print a line of a story."""
+        if not who:
+            self._console.print(Text(f"\n{what}", "bold"))
+            return
+        style = "cyan" if who.startswith("the model") else "dim"
+        self._console.print(Text(f"  {who + ':':<17} ", style).append(Text(what)))
+
+    def saw(self, text: str) -> None:
+        """Print what the consumer saw."""
+        self.heading(SAW)
+        self._console.print(Text(text))
 
 
 def _sides(probes: Probes) -> Table:

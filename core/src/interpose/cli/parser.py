@@ -190,6 +190,14 @@ def _why(parser: argparse.ArgumentParser) -> None:
     _agent(parser)
 
 
+def _demo(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--loop",
+        action="store_true",
+        help="show the agent loop instead: a model, tools, and a call that a person approves",
+    )
+
+
 def _nothing(_parser: argparse.ArgumentParser) -> None:
     """Take no arguments of its own."""
 
@@ -200,7 +208,7 @@ COMMANDS: Final = {
         "see a chain at work, offline",
         "Switch on the first plugins that are installed, show their plan, and play a scripted\n"
         "run through them. Needs no file and no network, and ignores those of this folder.",
-        _nothing,
+        _demo,
     ),
     "run": Command(
         "run",

@@ -22,6 +22,7 @@ from interpose.cli.terminal import complain
 from interpose.errors import Problem, ReplayError, UsageError, render
 from interpose.host import Host, host_of
 from interpose.logs import bound, to_stderr
+from interpose.loop.sealing import SEPARATOR
 from interpose.runtime.inputs import Asked
 from interpose.runtime.run import RunResult
 from interpose.runtime.tracing import Trace
@@ -120,5 +121,6 @@ def _ending(
         return PROBLEMS
     for interrupt in result.interrupts:
         said = f": {interrupt.message}" if interrupt.message else ""
-        print(f"The run waits for an answer to {interrupt.id}{said}", file=sys.stderr)
+        own = interrupt.id.partition(SEPARATOR)[0]  # what follows is the token for whoever goes on
+        print(f"The run waits for an answer to {own}{said}", file=sys.stderr)
     return OK
