@@ -1,8 +1,9 @@
 """Every error code that the source can give, found by reading it.
 
 A code is the argument ``code`` of a call (of ``Problem``, ``Reject``, a function of ours with such
-a parameter, or an event), the attribute ``code`` of an exception class, or a default of such a
-parameter. Constants are followed, so that each code is found wherever it is written.
+a parameter, or an event), the attribute ``code`` of an exception class, a default of such a
+parameter, or one of the texts that its type allows. Constants are followed, so that each code is
+found wherever it is written.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def error_codes(distribution: Distribution, beside: Distribution) -> set[str]:
     foreign = [tree for _, tree in beside.modules()]
     positions = {**_positions(foreign), **_positions(trees)}
     constants = {**_constants(foreign), **_constants(trees)}
-    found: set[str] = set()
+    found = {code for tree in trees for code in _allowed(tree) if CODE.match(code)}
     for tree in trees:
         for node in _values(tree, positions):
             found |= {code for code in _texts(node, constants) if CODE.match(code)}
@@ -70,6 +71,22 @@ def _constants(trees: Iterable[ast.Module]) -> dict[str, str]:
     return found
 
 
+def _allowed(tree: ast.Module) -> Iterator[str]:
+    """Yield the texts of each ``Literal`` that is the type of a field named ``code``."""
+    types = {
+        ast.unparse(each.annotation)
+        for each in ast.walk(tree)
+        if isinstance(each, ast.AnnAssign) and ast.unparse(each.target) == "code"
+    }
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in types:
+            yield from (
+                each.value
+                for each in ast.walk(node.value)
+                if isinstance(each, ast.Constant) and isinstance(each.value, str)
+            )
+
+
 def _values(tree: ast.Module, positions: dict[str, int]) -> Iterator[ast.expr]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
@@ -79,6 +96,7 @@ def _values(tree: ast.Module, positions: dict[str, int]) -> Iterator[ast.expr]:
                 yield node.args[place]
             yield from (each.value for each in node.keywords if each.arg == "code")
         elif isinstance(node, ast.ClassDef):
+            yield from _to_base(node, positions)
             for each in node.body:
                 if isinstance(each, ast.Assign | ast.AnnAssign) and each.value is not None:
                     target = each.target if isinstance(each, ast.AnnAssign) else each.targets[0]
@@ -89,6 +107,14 @@ def _values(tree: ast.Module, positions: dict[str, int]) -> Iterator[ast.expr]:
         elif isinstance(node, Function):
             names = [each.arg for each in node.args.args][-len(node.args.defaults) or None :]
             yield from (d for n, d in zip(names, node.args.defaults, strict=False) if n == "code")
+
+
+def _to_base(node: ast.ClassDef, positions: dict[str, int]) -> Iterator[ast.expr]:
+    """Yield what a class gives its base class as the code."""
+    places = [positions[base] for base in map(ast.unparse, node.bases) if base in positions]
+    for each in ast.walk(node):
+        if isinstance(each, ast.Call) and ast.unparse(each.func) == "super().__init__":
+            yield from (each.args[place] for place in places if place < len(each.args))
 
 
 def _texts(node: ast.expr, constants: dict[str, str]) -> Iterator[str]:
