@@ -60,7 +60,15 @@ class Settled:
     asked: list[Interrupt] = field(default_factory=list)
 
 
-Execute = Callable[[Pending, Callable[[BaseEvent], None]], Awaitable[Settled]]
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """An event that has been through the layers inside the history cut."""
+
+    event: BaseEvent
+
+
+Send = Callable[[BaseEvent | Rewritten], None]
+Execute = Callable[[Pending, Send], Awaitable[Settled]]
 Commit = Callable[[ToolCallInfo], AsyncIterator[BaseEvent]]
 
 
@@ -86,7 +94,7 @@ class Batch:
         self._slots = asyncio.Semaphore(most)
         self.infos: list[ToolCallInfo] = []
         self.asked: list[tuple[Pending, Interrupt]] = []
-        self._news: asyncio.Queue[BaseEvent | None] = asyncio.Queue()
+        self._news: asyncio.Queue[BaseEvent | Rewritten | None] = asyncio.Queue()
 
     async def events(self) -> AsyncIterator[BaseEvent]:
         """Yield events while calls run; results in call order. Raises what fails the run."""
@@ -128,16 +136,14 @@ class Batch:
                 async for event in stream:
                     yield event
 
-    async def _told(self, news: BaseEvent | None) -> AsyncIterator[BaseEvent]:
-        """Yield what a call reports; a subagent's events have been rewritten in its own loop."""
-        if news is None:
-            return
-        if getattr(news, "subagent_run_id", None) is not None:
-            yield news
-            return
-        async with owned(self._rewrite(news)) as stream:
-            async for event in stream:
-                yield event
+    async def _told(self, news: BaseEvent | Rewritten | None) -> AsyncIterator[BaseEvent]:
+        """Yield what a call reports."""
+        if isinstance(news, Rewritten):
+            yield news.event
+        elif news is not None:
+            async with owned(self._rewrite(news)) as stream:
+                async for event in stream:
+                    yield event
 
     async def _run(self, item: Pending) -> Settled:
         if item.result is not None:

@@ -10,7 +10,7 @@ from ag_ui.core import BaseEvent, Interrupt, Tool
 
 from interpose.context import AgentContext
 from interpose.errors import Reject
-from interpose.loop.batch import Batch, Pending, Settled
+from interpose.loop.batch import Batch, Pending, Rewritten, Send, Settled
 from interpose.loop.catalogue import ToolSet
 from interpose.loop.execution import ToolContext, error_result, execute, result_event
 from interpose.loop.history import EDITED
@@ -208,7 +208,7 @@ class Calls:
                 left -= 1
         return limit
 
-    async def _execute_one(self, item: Pending, send: Callable[[BaseEvent], None]) -> Settled:
+    async def _execute_one(self, item: Pending, send: Send) -> Settled:
         """Execute one call in a task of its own; whatever it raises becomes a value here."""
         hooks, tool, clock = self.hooks, item.tool, self.ctx.clock
         if tool is None:
@@ -255,11 +255,15 @@ class Calls:
         tool: LoopTool,
         call: ToolCall,
         context: ToolContext,
-        send: Callable[[BaseEvent], None],
+        send: Send,
     ) -> ToolResult:
         delegate = getattr(tool.run, "delegate", None)
         if delegate is not None:  # an agent: it has budgets, and as much time as it needs
-            job = Delegation(self.ctx, self.spending, self.origin, self.taken, send)
+
+            def forward(event: BaseEvent) -> None:
+                send(Rewritten(event))  # in the agent's own loop
+
+            job = Delegation(self.ctx, self.spending, self.origin, self.taken, forward)
             async with asyncio.timeout(tool.timeout):
                 return await delegate(call, job)  # type: ignore[no-any-return]
         timeout = self.parts.tool_timeout if tool.timeout is None else tool.timeout

@@ -238,7 +238,11 @@ class Conversation:
             ) as stream:
                 async for event in stream:
                     kind = event.type.value
-                    if kind == "TOOL_CALL_END":
+                    if kind == "TEXT_MESSAGE_START":
+                        answer.content = ""
+                    elif kind == "TEXT_MESSAGE_CONTENT":
+                        answer.content += event.delta  # type: ignore[attr-defined]
+                    elif kind == "TOOL_CALL_END":
                         self.calls.unanswered[event.tool_call_id] = None  # type: ignore[attr-defined]
                     elif kind == "TOOL_CALL_RESULT":
                         self.calls.unanswered.pop(event.tool_call_id, None)  # type: ignore[attr-defined]

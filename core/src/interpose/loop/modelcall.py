@@ -68,13 +68,15 @@ class Answer:
     """Reads the stream of one model call as it leaves the layers around it.
 
     ``taken``: ids that the conversation has already; a stream that repeats one (a cached answer)
-    gets fresh ones. ``message_id``: the id of the first message.
+    gets fresh ones. ``message_id``: the id of the first message. ``text``: of the last message, as
+    the model wrote it; ``content``: as the history has it.
     """
 
     def __init__(self, message_id: str, taken: set[str]) -> None:
         self.calls: list[WrittenCall] = []
         self.finish_reason: FinishReason | None = None
         self.text = ""
+        self.content = ""
         self._first: str | None = message_id
         self._taken = taken
         self._ids: dict[tuple[str, str], str] = {}

@@ -22,7 +22,7 @@ from ag_ui.core import (
 
 from interpose.context import AgentContext
 from interpose.loop.batch import Pending
-from interpose.loop.calls import LoopEnd, Waiting
+from interpose.loop.calls import LoopEnd, Waiting, only
 from interpose.loop.continuation import Answer as PersonsAnswer
 from interpose.loop.continuation import Continuation, Question, Resumed, approval
 from interpose.loop.conversation import Conversation
@@ -93,9 +93,10 @@ class LoopRun:
                 async with owned(self._output.play()) as stream:
                     async for event in stream:
                         yield event
-            finished = self._finished(end)
+            finished = [each async for each in self._ctx.rewrite(only(self._finished(end)))]
             self._commit()
-            yield finished
+            for last in finished:
+                yield last
         finally:
             self._release()
 
@@ -204,7 +205,7 @@ class LoopRun:
     def _finished(self, end: LoopEnd) -> RunFinishedEvent:
         conversation = self._conversation
         output = self._output
-        text = "" if conversation.answer is None else conversation.answer.text
+        text = "" if conversation.answer is None else conversation.answer.content
         reason = None if conversation.answer is None else conversation.answer.finish_reason
         side = tuple(conversation.side_usage)
         self._hooks.conclude(

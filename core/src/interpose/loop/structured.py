@@ -11,6 +11,7 @@ from uuid import uuid4
 from ag_ui.core import BaseEvent, CustomEvent, EventType, UserMessage
 from pydantic import ValidationError
 
+from interpose.loop.calls import only
 from interpose.loop.conversation import Conversation, request_of
 from interpose.loop.modelcall import Answer
 from interpose.loop.streams import owned
@@ -60,7 +61,8 @@ class StructuredOutput:
         if self.is_native and answer is not None:
             problem = self._read(answer.text)
             if problem is None:
-                yield self._complete()
+                async for event in self._completed():
+                    yield event
                 return
         attempts = conversation.parts.repairs + (0 if self.is_native else 1)
         for _ in range(attempts):
@@ -70,7 +72,8 @@ class StructuredOutput:
                     yield event
             problem = self._read("" if self._said is None else self._said.text)
             if problem is None:
-                yield self._complete()
+                async for event in self._completed():
+                    yield event
                 return
         raise problem or OutputError("structured-output-missing-result", "There is no answer.")
 
@@ -129,8 +132,19 @@ class StructuredOutput:
             )
         return None
 
-    def _complete(self) -> BaseEvent:
-        return self._event(OUTPUT_COMPLETE, {"name": self._wanted.name, "object": self.value})
+    async def _completed(self) -> AsyncIterator[BaseEvent]:
+        """Yield the event of the output; what the layers inside the cut make of it is the value."""
+        found = {"name": self._wanted.name, "object": self.value}
+        complete = only(self._event(OUTPUT_COMPLETE, found))
+        async with owned(self._conversation.ctx.rewrite(complete)) as stream:
+            async for event in stream:
+                if isinstance(event, CustomEvent) and event.name == OUTPUT_COMPLETE:
+                    self.value = _object(event.value)
+                yield event
 
     def _event(self, name: str, value: Any) -> CustomEvent:
         return CustomEvent(name=name, value=value)
+
+
+def _object(value: Any) -> Any:
+    return value.get("object") if isinstance(value, dict) else None

@@ -89,15 +89,14 @@ class Subagent:
         """Play the agent for a tool call; its last text is the result."""
         ident = str(uuid4())
         parent = job.ctx.loop.position
-        job.send(
-            SubagentStartedEvent(
-                subagent_run_id=ident,
-                name=self._name,
-                description=self._description,
-                parent_subagent_run_id=parent.subagent_run_id,
-                parent_tool_call_id=call.id,
-            )
+        started = SubagentStartedEvent(
+            subagent_run_id=ident,
+            name=self._name,
+            description=self._description,
+            parent_subagent_run_id=parent.subagent_run_id,
+            parent_tool_call_id=call.id,
         )
+        await _say(started, job)
         transcript = Transcript()
         task = str(call.args["task"])
         is_loop = isinstance(self._agent, LoopAgent)
@@ -105,17 +104,17 @@ class Subagent:
         try:
             async for event in events:
                 transcript.apply(event)
-                owned = "subagent_run_id" in type(event).model_fields
-                if owned and getattr(event, "subagent_run_id", None) is None:
+                has_lane = "subagent_run_id" in type(event).model_fields
+                if has_lane and getattr(event, "subagent_run_id", None) is None:
                     event = event.model_copy(update={"subagent_run_id": ident})  # noqa: PLW2901
                 job.send(event)
         except Exception as error:
             said = error.message if isinstance(error, ToolError) else type(error).__name__
-            job.send(SubagentErrorEvent(subagent_run_id=ident, message=said))
+            await _say(SubagentErrorEvent(subagent_run_id=ident, message=said), job)
             raise
         finally:
             await events.aclose()
-        job.send(SubagentFinishedEvent(subagent_run_id=ident))
+        await _say(SubagentFinishedEvent(subagent_run_id=ident), job)
         return ToolResult(transcript.text)
 
     async def _loop(
@@ -169,3 +168,8 @@ class Subagent:
             aclose = getattr(stream, "aclose", None)
             if aclose is not None:
                 await aclose()
+
+
+async def _say(event: BaseEvent, job: Delegation) -> None:
+    async for each in job.ctx.rewrite(only(event)):
+        job.send(each)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
-from ag_ui.core import Context, Interrupt, Message, RunAgentInput, TextPart
+from ag_ui.core import Context, Interrupt, Message, RunAgentInput, TextPart, ToolMessage
 from pydantic import BaseModel
 
 from interpose.text.jsontext import JsonLane, json_or_text, json_value, run_through
@@ -13,6 +13,9 @@ from interpose.text.lanes import Holding, Incremental, Work, whole
 
 Kind: TypeAlias = Literal["text", "reasoning", "tool"]
 """The kinds of text that cross events."""
+
+TOOL_RESULT: Final = "ag-ui:tool-result"
+"""Where the metadata of a tool's result says that it is an error."""
 
 Reopen: TypeAlias = Callable[[Kind, str], Incremental | None]
 
@@ -57,9 +60,30 @@ def message_texts(
                 text = yield from run_through(JsonLane(holding), written)
             calls.append(with_fields(call, function=with_fields(call.function, arguments=text)))
         fields["tool_calls"] = unless_same(calls, message.tool_calls)
-    if message.role == "tool" and message.error:
-        fields["error"] = yield from whole(holding, message.error)
+    if message.role == "tool":
+        fields |= yield from _error(holding, message)
     return with_fields(message, **fields)
+
+
+def _error(holding: Holding, message: ToolMessage) -> Work[dict[str, Any]]:
+    fields: dict[str, Any] = {
+        "metadata": (yield from result_metadata(holding, message.metadata)),
+    }
+    if message.error:
+        fields["error"] = yield from whole(holding, message.error)
+    return fields
+
+
+def result_metadata(
+    holding: Holding, metadata: dict[str, Any] | None
+) -> Work[dict[str, Any] | None]:
+    """Transform the error that the metadata of a tool's result tells; the rest stays."""
+    marker = (metadata or {}).get(TOOL_RESULT)
+    if metadata is None or not isinstance(marker, dict) or not isinstance(marker.get("error"), str):
+        return metadata
+    error = marker["error"]
+    new = yield from whole(holding, error)
+    return metadata if new is error else {**metadata, TOOL_RESULT: {**marker, "error": new}}
 
 
 def part_texts(holding: Holding, parts: list[Any]) -> Work[list[Any]]:

@@ -9,8 +9,9 @@ class Covers(enum.Flag):
     """Which texts a :class:`TextTransform` covers.
 
     Left alone under every cover: ids, names of tools, steps, authors and activities, metadata
-    (but that of interrupts), encrypted values, media, the keys of JSON values (of a tool call's
-    arguments the keys are covered), tools, ``forwardedProps`` and ``resume`` of the input.
+    (but that of interrupts, and the error of a tool's result), encrypted values, media, the
+    keys of JSON values (of a tool call's arguments the keys are covered), tools,
+    ``forwardedProps`` and ``resume`` of the input.
     """
 
     TEXT = enum.auto()

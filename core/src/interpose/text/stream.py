@@ -52,6 +52,7 @@ from interpose.text.carriers import (
     interrupt_texts,
     message_texts,
     part_texts,
+    result_metadata,
     unless_same,
     with_fields,
 )
@@ -301,7 +302,8 @@ class TextStream:
             content: Any = yield from json_or_text(self._holding, event.content)
         else:
             content = yield from part_texts(self._holding, event.content)
-        changed = with_fields(event, content=content)
+        metadata = yield from result_metadata(self._holding, event.metadata)
+        changed = with_fields(event, content=content, metadata=metadata)
         return [*left, changed] if left else changed
 
     def _state(self, event: StateSnapshotEvent) -> Work[Result]:
