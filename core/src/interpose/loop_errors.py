@@ -73,7 +73,7 @@ class OutputError(RunError):
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
-        self.code = code
+        self.code: str = code
 
 
 ResumeFault = Literal[
