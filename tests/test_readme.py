@@ -29,6 +29,7 @@ WORKED = (
     "Switch middleware on, in a file",
     "Write a plugin",
     "Embed it in an application",
+    "Give it a model and tools",
     "Put a gateway in front of an agent",
     "Mount it in FastAPI with your own login",
 )
@@ -216,9 +217,13 @@ def test_every_block_of_the_readme_is_tried() -> None:
             "plugin/src/acme_signature/__init__.py",
         ),
         (WORKED[2], "app.py", "embed/app.py"),
-        (WORKED[3], "upstream.toml", "gateway/upstream.toml"),
-        (WORKED[3], "interpose.toml", "gateway/interpose.toml"),
-        (WORKED[4], "server.py", "fastapi/server.py"),
+        *(
+            (WORKED[3], name, f"loop/{name}")
+            for name in ("tools.py", "layers.py", "app.py", "interpose.toml", "provider.toml")
+        ),
+        (WORKED[4], "upstream.toml", "gateway/upstream.toml"),
+        (WORKED[4], "interpose.toml", "gateway/interpose.toml"),
+        (WORKED[5], "server.py", "fastapi/server.py"),
     ],
 )
 def test_the_files_of_the_readme_are_the_examples(section: str, name: str, example: str) -> None:
@@ -227,7 +232,7 @@ def test_the_files_of_the_readme_are_the_examples(section: str, name: str, examp
 
 
 @pytest.mark.parametrize(
-    "example", ["config", "embed", "fastapi", "gateway", "langgraph", "pydantic-ai"]
+    "example", ["config", "embed", "fastapi", "gateway", "langgraph", "loop", "pydantic-ai"]
 )
 def test_the_commands_of_an_example_run(
     example: str, tmp_path: Path, environment: Mapping[str, str]
