@@ -14,7 +14,7 @@ from interpose.loop.batch import Batch, Pending, Rewritten, Send, Settled
 from interpose.loop.catalogue import ToolSet
 from interpose.loop.execution import ToolContext, error_result, execute, result_event
 from interpose.loop.history import EDITED
-from interpose.loop.limits import Spending
+from interpose.loop.limits import Budget, Spending, tightest
 from interpose.loop.modelcall import WrittenCall
 from interpose.loop.settings import LoopParts
 from interpose.loop.streams import owned
@@ -64,6 +64,7 @@ class Delegation:
 
     ctx: AgentContext
     spending: Spending
+    budget: Budget
     origin: str
     taken: set[str]
     send: Callable[[BaseEvent], None]
@@ -263,7 +264,9 @@ class Calls:
             def forward(event: BaseEvent) -> None:
                 send(Rewritten(event))  # in the agent's own loop
 
-            job = Delegation(self.ctx, self.spending, self.origin, self.taken, forward)
+            parts = self.parts
+            budget = tightest(parts.budget, Budget(tool_calls=parts.until.most_calls))
+            job = Delegation(self.ctx, self.spending, budget, self.origin, self.taken, forward)
             async with asyncio.timeout(tool.timeout):
                 return await delegate(call, job)  # type: ignore[no-any-return]
         timeout = self.parts.tool_timeout if tool.timeout is None else tool.timeout

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TypeAlias
 
 from ag_ui.core import TokenUsage
@@ -117,6 +117,17 @@ class Budget:
     tokens: int | None = None
     model_calls: int | None = None
     tool_calls: int | None = None
+
+
+def tightest(*budgets: Budget | None) -> Budget:
+    """Return a budget with the least that any of these allows."""
+    least: dict[str, float] = {}
+    for budget in budgets:
+        for each in () if budget is None else fields(budget):
+            most = getattr(budget, each.name)
+            if most is not None:
+                least[each.name] = min(most, least.get(each.name, most))
+    return Budget(**least)  # type: ignore[arg-type] # each from its own field
 
 
 @dataclass(slots=True)

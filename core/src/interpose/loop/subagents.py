@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+import inspect
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from dataclasses import replace
 from typing import Any, Final, cast
 from uuid import uuid4
 
@@ -25,6 +27,8 @@ from interpose.errors import UsageError
 from interpose.loop.agent import LoopAgent
 from interpose.loop.calls import Delegation, only
 from interpose.loop.conversation import Conversation
+from interpose.loop.limits import tightest
+from interpose.loop.settings import LoopParts
 from interpose.loop.streams import owned
 from interpose.loop.tools import LoopTool, tool
 from interpose.loop_errors import ToolError
@@ -122,9 +126,10 @@ class Subagent:
     ) -> AsyncGenerator[BaseEvent, None]:
         """Play a loop of ours inside the run that it works for."""
         position = Position(subagent_run_id=ident)
+        parts: LoopParts = self._agent.parts
         with job.ctx.loop.subagent(position):
             conversation = Conversation(
-                self._agent.parts,
+                replace(parts, budget=tightest(parts.budget, job.budget)),
                 job.ctx,
                 [UserMessage(id=str(uuid4()), content=task)],
                 spending=job.spending,
@@ -147,7 +152,8 @@ class Subagent:
             thread_id=ident, run_id=ident, messages=[UserMessage(id=str(uuid4()), content=task)]
         )
         expander = Expander()
-        stream = cast("AsyncIterator[BaseEvent]", self._agent.run(run_input, job.ctx))
+        given = (run_input, job.ctx) if _takes_context(self._agent.run) else (run_input,)
+        stream = cast("AsyncIterator[BaseEvent]", self._agent.run(*given))
         try:
             async for event in stream:
                 if isinstance(event, RunErrorEvent):
@@ -168,6 +174,17 @@ class Subagent:
             aclose = getattr(stream, "aclose", None)
             if aclose is not None:
                 await aclose()
+
+
+def _takes_context(run: Callable[..., Any]) -> bool:
+    """Return whether an agent's ``run`` takes a context, too; one that takes the input is fine."""
+    try:
+        inspect.signature(run).bind(None, None)
+    except TypeError:
+        return False
+    except ValueError:  # a signature that Python cannot read
+        return True
+    return True
 
 
 async def _say(event: BaseEvent, job: Delegation) -> None:
