@@ -5,9 +5,11 @@
 //
 // A job is a conversation: {url, threadId, messages, state, headers, tools, use, steps}. Each step
 // adds messages (`add`), then runs the agent (`run: false` leaves that out) with `tools`, `resume`,
-// `context` and `forwardedProps`; `abortAfter` names the type of event upon which the run is aborted,
-// `detachAfter` likewise; `abortIn` aborts it after so many milliseconds. The client's own pipeline is used as it is: verification cannot be switched
-// off, and what it refuses is the step's `error`.
+// `context` and `forwardedProps`; `answers` are those to the interrupts that the run before ended
+// with, in their order, where their ids cannot be known beforehand; `abortAfter` names the type of
+// event upon which the run is aborted, `detachAfter` likewise; `abortIn` aborts it after so many
+// milliseconds. The client's own pipeline is used as it is: verification cannot be switched off, and
+// what it refuses is the step's `error`.
 import { createRequire } from "node:module";
 import { resolve } from "node:path";
 import { createInterface } from "node:readline";
@@ -68,6 +70,9 @@ const marking = (wire) => (input, next) =>
     }),
   );
 
+const answered = (interrupts, answers) =>
+  answers?.map((answer, number) => ({ interruptId: interrupts[number].id, ...answer }));
+
 async function step(agent, asked) {
   const events = [];
   const calls = [];
@@ -87,7 +92,8 @@ async function step(agent, asked) {
   for (const message of asked.add ?? []) agent.addMessage(message);
   const report = {};
   if (asked.run !== false) {
-    const { runId, tools, resume, context, forwardedProps } = asked;
+    const { runId, tools, context, forwardedProps } = asked;
+    const resume = asked.resume ?? answered(agent.pendingInterrupts, asked.answers);
     if (asked.abortIn !== undefined) stopping = stopIn(asked.abortIn);
     const late = setTimeout(() => agent.abortRun(), STEP_SECONDS * 1000);
     try {
