@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from ag_ui.core import BaseEvent, Interrupt, Tool
 
 from interpose.context import AgentContext
-from interpose.errors import Reject
+from interpose.errors import MiddlewareError, Reject
 from interpose.loop.batch import Batch, Pending, Rewritten, Send, Settled
 from interpose.loop.catalogue import ToolSet
 from interpose.loop.execution import ToolContext, error_result, execute, result_event
@@ -30,6 +31,9 @@ from interpose.payloads import (
     ToolPhaseInfo,
     ToolResult,
 )
+
+_NOT_EXECUTED: Final = "The call was not executed: the run ended before."
+_CUT_SHORT: Final = "The run ended before this call did; it may have had its effect all the same."
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +100,14 @@ class Calls:
         self.origin = origin
         self.taken = taken
         self.unanswered: dict[str, None] = {}
+        self._begun: set[str] = set()
         self.on_result: Callable[[str, ToolResult], None] | None = None
         self.outcome: LoopEnd | None = None
         self.executed = 0
+
+    def closing(self, call_id: str) -> ToolResult:
+        """Return what is said of a call that the run leaves without a result."""
+        return _refused(_CUT_SHORT if call_id in self._begun else _NOT_EXECUTED)
 
     async def prepared(self, written: WrittenCall, shown: Sequence[Tool]) -> Pending:
         """Find the tool of a call, and read its arguments; what is wrong becomes its result."""
@@ -225,16 +234,19 @@ class Calls:
             interrupt=hooks.interrupt,
             abort=hooks.abort,
         )
-        ran = False
+        ran = done = False
 
         async def inner(call: ToolCall, /) -> ToolResult:
-            nonlocal ran
+            nonlocal ran, done
             ran = True
+            self._begun.add(item.call.id)
             try:
-                return await self._run(tool, call, context, send)
+                given = await self._run(tool, call, context, send)
             except Exception as error:
                 own.append(error)
                 raise
+            done = True
+            return given
 
         result: ToolResult | None = None
         with hooks.collecting() as asked:
@@ -243,6 +255,12 @@ class Calls:
             except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - sorted out there
                 result = self._as_result(item.call, error, own)
         seconds = clock.monotonic() - started
+        if asked and done:
+            raise MiddlewareError(
+                f"people were to be asked about the call of {tool.name!r} after it was executed; "
+                "going on would execute it again",
+                hint="ask before call_next, or in on_before_tool_call",
+            )
         if asked:
             return Settled(None, seconds, asked=asked)
         if result is not None and item.edited:

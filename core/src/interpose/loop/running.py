@@ -36,7 +36,6 @@ from interpose.payloads import InterruptDecision, LoopInfo, ToolCall, ToolResult
 LIMIT: Final = "interpose:limit"
 """Metadata of the RUN_FINISHED of a run that a limit cut short: the name of the limit."""
 
-_CLOSED: Final = "The call was not executed: the run ended before."
 _CANCELLED: Final = "Tool execution cancelled."
 _DECLINED: Final = "User declined tool execution."
 
@@ -301,8 +300,8 @@ class LoopRun:
         """Return results for the calls that have none, so that the next turn is valid."""
         if self._resumed is not None:
             return ()  # it may be tried again: its calls stay open
-        closed = ToolResult(_CLOSED, _CLOSED)
+        calls = self._conversation.calls
         return [
-            result_event(call_id, f"{call_id}-result", closed)
-            for call_id in self._conversation.calls.unanswered
+            result_event(call_id, f"{call_id}-result", calls.closing(call_id))
+            for call_id in calls.unanswered
         ]
