@@ -79,6 +79,7 @@ class Conversation:
         self._last_calls = 0
         self._outcome: LoopEnd | None = None
         self._ran = False
+        self._counts = True
         self._sent: ModelRequest | None = None
         self._position = self.hooks.position
 
@@ -130,11 +131,13 @@ class Conversation:
             if limit is not None:
                 self.end = LoopEnd(limit=limit)
                 return
-            self._ran, self._outcome = False, None
+            self._ran, self._counts, self._outcome = False, True, None
+            self._enter_iteration(None)
             async with owned(self._folded(self.hooks.step(self._iteration))) as stream:
                 async for event in stream:
                     yield event
-            self.iterations += 1
+            # A pause before the model is no iteration: the run that goes on makes it.
+            self.iterations += self._counts
             # A layer that answered in the step's place has given the answer.
             self.end = self._outcome if self._ran else LoopEnd()
 
@@ -145,18 +148,22 @@ class Conversation:
                 yield event
 
     async def _iteration(self) -> AsyncIterator[BaseEvent]:
-        self._ran, self._outcome = True, None
+        self._ran, self._counts, self._outcome = True, True, None
         index, message_id = self.iterations, str(uuid4())
-        self._position.iteration = index
-        self._position.message_id = message_id
+        self._enter_iteration(message_id)
         step = f"iteration-{index + 1}"
-        self.hooks.enter("before_model")
         yield StepStartedEvent(step_name=step)
         await self.hooks.iteration(IterationInfo(index, message_id))
         async with owned(self._model_and_tools(message_id)) as stream:
             async for event in stream:
                 yield event
         yield StepFinishedEvent(step_name=step)
+
+    def _enter_iteration(self, message_id: str | None) -> None:
+        """Say where the loop is; ``around_step`` sees its own iteration, too."""
+        self._position.iteration = self.iterations
+        self._position.message_id = message_id
+        self.hooks.enter("before_model")
 
     async def _model_and_tools(self, message_id: str) -> AsyncIterator[BaseEvent]:
         hooks = self.hooks
@@ -166,7 +173,7 @@ class Conversation:
         request = request_of(configured.view)
         asked = await hooks.boundary()
         if asked:
-            self._outcome = _asking(asked)
+            self._outcome, self._counts = _asking(asked), False
             return
         hooks.enter("model_stream")
         self._last_calls = 0

@@ -141,6 +141,7 @@ class LoopRun:
         self._spending.tokens = counts.get("tokens", 0)
         self._spending.before = float(counts.get("seconds", 0))
         conversation.iterations = counts.get("iterations", 0)
+        self._hooks.position.iteration = max(0, conversation.iterations - 1)
         conversation.calls.on_result = self._remember
 
     def _edited(self, call: ToolCall, args: Mapping[str, Any]) -> Mapping[str, Any]:

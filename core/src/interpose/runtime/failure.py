@@ -7,6 +7,7 @@ otherwise (:class:`Reject`, :class:`AgentFailed`).
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 
 from ag_ui.core import RunErrorEvent, TokenUsage
@@ -25,14 +26,19 @@ _INVALID = "The events of the run broke the rules of AG-UI."
 class Failures:
     """The failures of one run: which event stands for which exception."""
 
-    __slots__ = ("_events", "raised", "used")
+    __slots__ = ("_blamed", "_events", "raised", "used")
 
     def __init__(self) -> None:
         self._events: list[tuple[RunErrorEvent, BaseException]] = []
+        self._blamed: deque[BaseException] = deque(maxlen=16)
         self.used: Callable[[], Sequence[TokenUsage]] = tuple
         """What the run's model calls have used so far, as far as its agent tells."""
         self.raised = False
         """Whether an around hook was given a failure; then it may have left something open."""
+
+    def blame(self, error: BaseException) -> None:
+        """Take note that a layer raised it; an agent that calls layers' hooks passes it on."""
+        self._blamed.append(error)
 
     def event(self, error: BaseException, code: str) -> RunErrorEvent:
         """Return the event face of ``error``: always the same one for the same exception.
@@ -42,6 +48,8 @@ class Failures:
         for event, known in self._events:
             if known is error:
                 return event
+        if any(error is each for each in self._blamed):
+            code = MIDDLEWARE_FAILED
         message = _INVALID if isinstance(error, InvalidStream) else _TEXTS[code]
         if isinstance(error, RunError):
             code = error.code

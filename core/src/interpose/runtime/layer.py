@@ -212,6 +212,7 @@ class Frame:
 
     def blame(self, hook: str, error: Exception) -> None:
         """Note on an exception which layer it came out of; a refusal explains itself."""
+        self._record.failures.blame(error)
         if not isinstance(error, Reject):
             error.add_note(f"in {hook} of layer {self.layer.id!r}")
 
