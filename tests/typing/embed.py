@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any, assert_type
 
 from ag_ui.core import BaseEvent, RunAgentInput
+from pydantic import BaseModel
+from typing_extensions import TypedDict
 
-from interpose import PRINCIPAL, Host, Layer, Middleware, Plan, RunResult, Settings, encode
+from interpose import PRINCIPAL, Host, Layer, Middleware, Plan, Run, RunResult, Settings, encode
 
 
 class FilterSettings(Settings):
@@ -28,6 +30,19 @@ class Echo:
     async def run(self, run_input: RunAgentInput) -> AsyncIterator[BaseEvent]:
         for event in list[BaseEvent]():
             yield event
+
+
+class City(BaseModel):
+    name: str
+
+
+@dataclass
+class Town:
+    name: str
+
+
+class Place(TypedDict):
+    name: str
 
 
 def build() -> Host:
@@ -55,3 +70,12 @@ async def main() -> None:
         assert_type(result.text, str)
         async with host.run("Third time") as third:
             third.cancel("enough")
+        city = await host.run("Which city?", output=City)
+        assert_type(city, RunResult[City])
+        assert_type(city.output, City | None)
+        town = host.run("Which town?", output=Town)
+        assert_type(town, Run[Town])
+        assert_type((await town).output, Town | None)
+        place = await host.run("Which place?", output=Place)
+        assert_type(place.output, Place | None)
+        assert_type(result.output, None)

@@ -143,8 +143,8 @@ class Wanted:
     name: str
     schema: Mapping[str, Any]
     read: Callable[[str], Any]
-    plain: Callable[[Any], Any]
-    """From the value to JSON values."""
+    plain: Callable[[Any, Any], Any]
+    """From the value, and the JSON that it was read from, to JSON that reads as the same value."""
 
 
 class LoopServices(Protocol):

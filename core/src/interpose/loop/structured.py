@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any, Final
@@ -11,6 +10,7 @@ from uuid import uuid4
 from ag_ui.core import BaseEvent, CustomEvent, EventType, UserMessage
 from pydantic import ValidationError
 
+from interpose.agui.decoding import NotJson, from_json
 from interpose.loop.calls import only
 from interpose.loop.conversation import Conversation, request_of
 from interpose.loop.modelcall import Answer
@@ -66,6 +66,12 @@ class StructuredOutput:
                 return
         attempts = conversation.parts.repairs + (0 if self.is_native else 1)
         for _ in range(attempts):
+            limit = conversation.spending.over(conversation.parts.budget)
+            if limit is not None:
+                raise problem or OutputError(
+                    "structured-output-missing-result",
+                    f"There is no structured output: {limit} is used up.",
+                )
             async with owned(self._call(problem)) as stream:
                 async for event in stream:
                     conversation.transcript.apply(event)
@@ -114,13 +120,13 @@ class StructuredOutput:
                 "structured-output-missing-result", "The model gave no structured output."
             )
         try:
-            json.loads(found)
-        except ValueError:
+            written = from_json(found)
+        except NotJson:
             return OutputError(
                 "structured-output-parse-failed", "The structured output is no JSON."
             )
         try:
-            self.value = self._wanted.plain(self._wanted.read(found))
+            self.value = self._wanted.plain(self._wanted.read(found), written)
         except ValidationError as error:
             first = [
                 f"{'.'.join(str(part) for part in each['loc']) or 'it'}: {each['msg']}"

@@ -39,8 +39,14 @@ def wanted(output: Any) -> Wanted:
             hint="put it into a field of a pydantic model, and ask for that",
         )
 
-    def plain(value: Any) -> Any:
-        return adapter.dump_python(value, mode="json")
+    def plain(value: Any, written: Any) -> Any:
+        # Computed fields, masked secrets and other names cannot be read back.
+        try:
+            dumped = adapter.dump_python(value, mode="json", by_alias=True)
+            same = adapter.validate_json(json.dumps(dumped)) == value
+        except (ValueError, TypeError):
+            return written
+        return dumped if same else written
 
     return Wanted(name, schema, adapter.validate_json, plain)
 
