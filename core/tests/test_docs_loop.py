@@ -138,6 +138,13 @@ def test_the_first_prompt_is_in_the_first_call_alone_also_over_a_pause() -> None
     assert spy.prompts == [["Be brief.", "Greet."], ["Be brief."], ["Be brief."]]
 
 
+def test_the_first_prompt_is_not_in_the_call_for_structured_output() -> None:
+    layer = Layer(recipe("A prompt for the first call")["FirstPrompt"], {"text": "Greet."})
+    spy = Spy("Hello.", '{"subject": "ada"}')
+    loop([layer], spy, [look], run={"output": User})
+    assert spy.prompts == [["Greet."], []]
+
+
 def test_each_call_goes_to_the_model_that_suits_it() -> None:
     settings = {"small": "small", "large": "large", "words": 3}
     layer = Layer(recipe("A model for each call")["Route"], settings)
@@ -276,6 +283,15 @@ def test_the_cache_answers_neither_another_user_nor_another_question() -> None:
     spy = Spy("Hello.")
     cached(spy, (ADA, asking()), (EVE, asking(run_id="r2")), (ADA, "something else"))
     assert len(spy.requests) == 3
+
+
+@pytest.mark.parametrize(
+    "turn", [{"text": "Cut o", "finish_reason": "length"}, {"text": "So.", "thinking": "Hm."}]
+)
+def test_the_cache_keeps_nothing_that_is_cut_off_or_more_than_text(turn: dict[str, Any]) -> None:
+    spy = Spy(turn)
+    cached(spy, (ADA, asking()), (ADA, asking(run_id="r2")))
+    assert len(spy.requests) == 2
 
 
 def test_the_cache_keeps_no_calls_and_no_answers_that_failed() -> None:
