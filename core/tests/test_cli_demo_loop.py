@@ -186,3 +186,24 @@ def test_leaving_the_question_cancels_it_and_the_run_ends_cleanly(
     assert "  refund gives:     Tool execution cancelled.\n" in said
     assert said.endswith(KEPT)
     assert "Traceback" not in said
+
+
+def test_the_demo_needs_nothing_but_core(cli: CommandLine) -> None:
+    script = (
+        "import sys\n"
+        "for name in ('docstring_parser', 'jsonschema', 'referencing'):\n"
+        "    sys.modules[name] = None\n"
+        "from interpose.cli import main\n"
+        "sys.exit(main(['demo', '--loop']))\n"
+    )
+    done = subprocess.run(  # noqa: S603 - this Python, with this test's script
+        [sys.executable, "-c", script],
+        cwd=cli.folder,
+        env={**os.environ, "PYTHONIOENCODING": "utf-8"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith(PAID)
