@@ -183,7 +183,7 @@ class ToolPhaseInfo:
 class ResolvedTool:
     """What ``resolve_tool`` answers: a tool, and the function that runs its calls.
 
-    ``run`` is what :func:`interpose.tool` takes, called with the arguments by name; ``effect``
+    ``run`` is what :func:`interpose.loop.tool` takes, called with the arguments by name; ``effect``
     says whether repeating a call is safe, ``timeout`` (seconds) how long one may take.
     """
 

@@ -61,7 +61,7 @@ class LoopAgent:
         self.parts = LoopParts(
             model=model if isinstance(model, str) else "model",
             models=given,
-            instructions=(instructions,) if isinstance(instructions, str) else tuple(instructions),
+            instructions=_prompts(instructions),
             tools=tools_of(tools, "LoopAgent(tools=...)"),
             until=strategy,
             budget=budget,
@@ -75,3 +75,9 @@ class LoopAgent:
     def run(self, run_input: RunAgentInput, ctx: AgentContext, /) -> AsyncIterator[BaseEvent]:
         """Play one run."""
         return LoopRun(self.parts, run_input, ctx).events()
+
+
+def _prompts(instructions: str | Sequence[str]) -> tuple[str, ...]:
+    """Return system prompts; an empty text is none, and providers refuse one."""
+    given = (instructions,) if isinstance(instructions, str) else instructions
+    return tuple(each for each in given if each)

@@ -309,7 +309,7 @@ def _tool_of(value: object, at: str) -> LoopTool:
         return value
     if not (inspect.isroutine(value) or isinstance(value, partial)):
         kind = value if isinstance(value, type) else type(value)
-        hint = "give a function, or interpose.tool(...) of one"
+        hint = "give a function, or interpose.loop.tool(...) of one"
         if isinstance(value, type) and issubclass(value, BaseModel):
             hint = f"write a function that takes it: tool(function, parameters={kind.__name__})"
         elif isinstance(value, Tool):
