@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ag_ui.core import BaseEvent
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 Inner: TypeAlias = Callable[..., AsyncIterator[BaseEvent]]
 CallTool: TypeAlias = Callable[[ToolCall], Awaitable[ToolResult]]
+_END: Final = object()
+"""Ends a stream; None does not, it is what an author may yield by mistake."""
 
 
 def own_deadline(frame: Frame) -> Deadline | None:
@@ -38,9 +40,12 @@ def _elsewhere(deadline: Deadline | None) -> AbstractContextManager[None]:
 
 
 class _Call:
-    """What both gates know: how often ``call_next`` was called, and what it raised."""
+    """What both gates know: how often ``call_next`` was called, and what it raised.
 
-    __slots__ = ("calls", "closed", "deadline", "frame", "hook", "raised")
+    ``raised``: by the last call; ``came_out``: by any.
+    """
+
+    __slots__ = ("calls", "came_out", "closed", "deadline", "frame", "hook", "raised")
 
     def __init__(self, frame: Frame, hook: str) -> None:
         self.frame = frame
@@ -49,6 +54,11 @@ class _Call:
         self.calls = 0
         self.closed = False
         self.raised: BaseException | None = None
+        self.came_out: list[BaseException] = []
+
+    def passes_on(self, error: BaseException) -> bool:
+        """Whether the layer only let through what came out of ``call_next``."""
+        return any(error is each for each in self.came_out)
 
     def check(self) -> None:
         layer = self.frame.layer
@@ -62,12 +72,18 @@ class _Call:
                 hint="set may_repeat = True on a middleware that retries",
             )
         self.calls += 1
+        self.raised = None
+
+    def note(self, error: BaseException) -> None:
+        """Take note of what comes out of ``call_next``."""
+        self.raised = error
+        self.came_out.append(error)
 
 
 class StreamGate(_Call):
     """``call_next`` of ``around_step`` and ``around_model_call``."""
 
-    __slots__ = ("_args", "_inner", "_record", "output", "streams", "waiting")
+    __slots__ = ("_args", "_inner", "_record", "ended", "output", "streams", "waiting")
 
     def __init__(
         self, record: RunRecord, frame: Frame, hook: str, inner: Inner, args: tuple[Any, ...]
@@ -78,6 +94,8 @@ class StreamGate(_Call):
         self._args = args
         self.output = False
         """Whether an event has left the layer."""
+        self.ended = False
+        """Whether the inner part has given all that it had."""
         self.streams: list[AsyncGenerator[BaseEvent, None]] = []
         layer = frame.layer
         watched = layer.declaration.observes_only or layer.on_failure == "skip"
@@ -103,6 +121,8 @@ class StreamGate(_Call):
                 f"layer {layer.id!r} repeated a model call after events of the first had left it",
                 hint="hold the events back until the call has succeeded",
             )
+        if self.waiting is not None:
+            self.waiting.clear()  # of an earlier try
         stream = self._stream(*args)
         self.streams.append(stream)
         return stream
@@ -116,17 +136,32 @@ class StreamGate(_Call):
         try:
             while True:
                 with _elsewhere(self.deadline):
-                    event = await anext(source, None)
-                if event is None:
+                    event: Any = await anext(source, _END)
+                if event is _END:
+                    self.ended = True
                     return
                 if self.waiting is not None:
                     self.waiting.append(event)
                 yield event
         except Exception as error:
-            self.raised = error
+            self.note(error)
             raise
         finally:
             await close(self._record, source, "the inner call")
+
+    def check_end(self) -> None:
+        """Check that a layer which has ended gave an outcome, and all of it if it only observes."""
+        layer = self.frame.layer
+        if not self.calls and not self.output:
+            raise MiddlewareError(
+                f"{self.hook} of layer {layer.id!r} neither went on nor gave an outcome",
+                hint="yield a message, or end the run: ctx.finish, ctx.interrupt, ctx.abort",
+            )
+        if layer.declaration.observes_only and (self.waiting or not self.ended):
+            raise MiddlewareError(
+                f"{self.hook} of layer {layer.id!r} ended the stream early, but the middleware "
+                "observes only"
+            )
 
     def leaves(self, event: object) -> BaseEvent:
         """Check an event that the layer gave, and take note that it leaves."""
@@ -182,19 +217,15 @@ async def around_stream(
                     hint="make it an async generator",
                 )
             while True:
-                step = anext(stream, None)
+                step = anext(stream, _END)
                 event = await (step if gate.deadline is None else gate.deadline.run(step))
-                if event is None:
+                if event is _END:
                     break
                 yield gate.leaves(event)
-            if not gate.calls and not gate.output:
-                raise MiddlewareError(
-                    f"{hook} of layer {frame.layer.id!r} neither went on nor gave an outcome",
-                    hint="yield a message, or end the run: ctx.finish, ctx.interrupt, ctx.abort",
-                )
+            gate.check_end()
             return
         except Exception as error:
-            if error is gate.raised:
+            if gate.passes_on(error):
                 raise
             if not frame.fail(hook, error):
                 frame.blame(hook, error)
@@ -226,12 +257,11 @@ class ToolGate(_Call):
                 hint="pass the call on; arguments change by TransformArgs in on_before_tool_call",
             )
         self.check()
-        self.raised = None
         try:
             with _elsewhere(self.deadline):
                 self.result = await self._inner(call)
         except Exception as error:
-            self.raised = error
+            self.note(error)
             raise
         return self.result
 
@@ -253,7 +283,7 @@ async def around_tool(frame: Frame, inner: CallTool, call: ToolCall) -> ToolResu
                 "middleware observes only"
             )
     except Exception as error:
-        if error is gate.raised:
+        if gate.passes_on(error):
             raise
         if not frame.fail("around_tool_call", error):
             frame.blame("around_tool_call", error)
