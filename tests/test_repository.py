@@ -128,13 +128,17 @@ def test_a_plugin_is_known_by_the_name_of_its_distribution(plugin: Distribution)
 
 
 @EACH_PLUGIN
-def test_the_id_of_a_plugin_is_the_id_of_its_middleware(plugin: Distribution) -> None:
+def test_the_id_of_a_plugin_is_the_id_of_what_it_brings(plugin: Distribution) -> None:
     from interpose.authoring import middleware_id
 
     for name, value in plugin.plugins.items():
         module, _, attribute = value.partition(":")
-        found = getattr(__import__(module, fromlist=["*"]), attribute)
-        assert middleware_id(found) == name
+        found = __import__(module, fromlist=["*"])
+        if attribute:
+            assert middleware_id(getattr(found, attribute)) == name
+        else:  # a module of hooks
+            hooks = [getattr(found, hook) for hook in vars(found) if hook.startswith("interpose_")]
+            assert [hook for hook in hooks if name in hook()] != []
 
 
 @EACH_PLUGIN
