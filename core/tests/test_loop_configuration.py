@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 from commandline import CommandLine, Outcome
+from tooling import until
 
 from interpose import Host, Layer, Middleware, Point, RunResult, StartupError
-from interpose.loop import LoopAgent, ScriptedModel, tool
+from interpose.loop import LoopAgent, ScriptedModel, ToolContext, tool
 
 TOOLS = '''
 from interpose import CREDENTIALS, PRINCIPAL, Capability, LifespanContext, Middleware, ModelFactory
@@ -670,3 +671,24 @@ def test_a_loop_may_be_wrapped() -> None:
     result = asyncio.run(main())
     assert (result.outcome, result.text) == ("success", "Done.")
     assert seen == ["echo"]
+
+
+def test_a_tool_in_a_thread_ends_the_run_without_a_complaint(logged: list[str]) -> None:
+    """What it leaves with is no late result, though the run has ended before the thread has."""
+
+    @tool
+    def stops(ctx: ToolContext) -> str:
+        """Stop."""
+        ctx.abort("that is enough")
+
+    agent = LoopAgent(ScriptedModel({"calls": [{"name": "stops"}]}, "Never said."), [stops])
+
+    async def main() -> RunResult:
+        async with Host([], agent=agent) as host:
+            result = await host.run("hi")
+            await until(lambda: "tool stops" not in {each.name for each in threading.enumerate()})
+            await asyncio.sleep(0)  # what the thread has left is told to the loop
+            return result
+
+    assert asyncio.run(main()).outcome == "cancelled"
+    assert logged == []

@@ -63,6 +63,7 @@ class ToolContext:
         "_run",
         "_send",
         "_thread_id",
+        "_verdict",
         "call",
         "run_id",
     )
@@ -89,6 +90,7 @@ class ToolContext:
         self._abort = abort
         self._loop: asyncio.AbstractEventLoop | None = None
         self._over = False
+        self._verdict: BaseException | None = None
 
     @property
     def call_id(self) -> str:
@@ -201,6 +203,10 @@ class ToolContext:
         """Take note that the call has ended: called by the loop."""
         self._over = True
 
+    def has_ended_by(self, error: BaseException | None) -> bool:
+        """Whether ``error`` is how the tool itself left, from a thread, by ending the run."""
+        return error is not None and error is self._verdict
+
     @property
     def is_over(self) -> bool:
         """Whether the call has ended for the run; a thread of it may still go on."""
@@ -218,6 +224,8 @@ class ToolContext:
             try:
                 function(*args)
             except BaseException as error:  # noqa: BLE001 - it belongs to the thread that asked
+                if not isinstance(error, Exception):
+                    self._verdict = error
                 done.set_exception(error)
             else:
                 done.set_result(None)

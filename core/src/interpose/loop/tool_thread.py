@@ -56,7 +56,9 @@ async def in_thread(work: Callable[[], Any], ctx: ToolContext) -> Any:
 
 
 def late(ctx: ToolContext, error: BaseException | None) -> None:
-    """Log what came of a call after it had been given up."""
+    """Log what came of a call after it had been given up, unless that was its own doing."""
+    if ctx.has_ended_by(error):
+        return
     came = "a result" if error is None else type(error).__name__
     ctx.log.warning("the tool {} gave {} after it was given up; it is dropped", ctx.name, came)
 
