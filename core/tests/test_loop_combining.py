@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from itertools import permutations
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pytest
 from ag_ui.core import BaseEvent, Interrupt, RunFinishedEvent, ToolCallChunkEvent, ToolMessage
@@ -23,9 +23,11 @@ from interpose import (
     CallTool,
     Deny,
     EndInfo,
+    Host,
     IterationInfo,
     Layer,
     Middleware,
+    MiddlewareError,
     ModelConfig,
     ModelContext,
     ModelRequest,
@@ -33,6 +35,7 @@ from interpose import (
     Reject,
     ResolvedTool,
     RunContext,
+    RunResult,
     Skip,
     ToolCall,
     ToolCallInfo,
@@ -40,7 +43,7 @@ from interpose import (
     TransformArgs,
     Transient,
 )
-from interpose.loop import LoopAgent, tool
+from interpose.loop import LoopAgent, ScriptedModel, tool
 from interpose.payloads import ContinueState, ToolDecision
 
 RAN: Final = "it ran"
@@ -552,3 +555,28 @@ def test_many_runs_at_once_on_one_host_never_mix() -> None:  # noqa: C901 - a la
         ]
 
     within([Remembers], LoopAgent(Echo(), [echo]), use)
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        (ModelConfig(tools=cast("Any", ("search",))), "gave tools with a str"),
+        (ModelConfig(system_prompts=cast("Any", "Be brief.")), "gave system_prompts with a str"),
+        (ModelConfig(messages=cast("Any", [3])), "gave messages with a int"),
+    ],
+)
+def test_what_on_config_gives_is_checked_and_the_layer_is_named(
+    config: ModelConfig, said: str
+) -> None:
+    class Wrong(Middleware):
+        def on_config(self, ctx: RunContext, given: ModelConfig, /) -> ModelConfig:
+            return config
+
+    result = asyncio.run(outcome_of(Wrong))
+    assert isinstance(result.error, MiddlewareError)
+    assert f"on_config of layer 'wrong' {said}" in str(result.error)
+
+
+async def outcome_of(layer: type[Middleware]) -> RunResult:
+    async with Host([layer], agent=LoopAgent(ScriptedModel("Hello."))) as host:
+        return await host.run("Hello?")

@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from interpose.loop_errors import ResumeProblem as ResumeProblem
     from interpose.loop_errors import ToolError as ToolError
     from interpose.model import Ability as Ability
+    from interpose.model import FinishReason as FinishReason
     from interpose.model import Model as Model
     from interpose.model import ModelAnswer as ModelAnswer
     from interpose.model import ModelContext as ModelContext
@@ -140,6 +141,7 @@ __all__ = [
     "EndInfo",
     "ErrorInfo",
     "FinishInfo",
+    "FinishReason",
     "Host",
     "InputError",
     "InterposeError",
@@ -222,7 +224,9 @@ MiddlewareError Problem Reject RemoteFailed RemoteUnavailable RepeatAfterOutput 
 StartupError Transient TruncatedStream UsageError"""
 _LOOP_ERRORS = """InvalidModelRequest InvalidResume ModelFailed ModelRefused ModelUnavailable
 OutputError QuotaExceeded RateLimited RequestTooLong ResumeProblem ToolError"""
-_MODEL = "Ability Model ModelAnswer ModelContext ModelFactory ModelFinished ModelHandle"
+_MODEL = (
+    "Ability FinishReason Model ModelAnswer ModelContext ModelFactory ModelFinished ModelHandle"
+)
 _PAYLOADS = """Abort AbortInfo Ask ContinueState Deny EndInfo ErrorInfo FinishInfo IterationInfo
 LoopInfo ModelConfig ModelRequest ResolvedTool Skip ToolCall ToolCallInfo ToolPhaseInfo ToolResult
 TransformArgs"""

@@ -68,12 +68,12 @@ class OutputError(RunError):
     ``structured-output-validation-failed``.
     """
 
-    code = "structured-output-failed"
+    code: str = "structured-output-failed"
     safe = True
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
-        self.code: str = code
+        self.code = code
 
 
 ResumeFault = Literal[

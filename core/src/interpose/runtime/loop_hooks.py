@@ -10,7 +10,8 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
-from ag_ui.core import BaseEvent, Interrupt, TokenUsage
+from ag_ui.core import BaseEvent, Interrupt, TokenUsage, Tool
+from pydantic import BaseModel
 
 from interpose.authoring import CallModel, CallStep, CallTool
 from interpose.errors import MiddlewareError
@@ -42,6 +43,16 @@ SUBAGENT: ContextVar[Position | None] = ContextVar("interpose_subagent", default
 """Where a subagent is; set in the task of the tool call that runs it, never over a yield."""
 
 _FIELDS: Final = tuple(field.name for field in fields(ModelConfig) if field.name != "persist")
+_KINDS: Final[Mapping[str, type]] = {
+    "messages": BaseModel,
+    "system_prompts": str,
+    "tools": Tool,
+}
+_WANTED: Final[Mapping[str, str]] = {
+    "messages": "a tuple of messages of ag_ui.core",
+    "system_prompts": "a tuple of texts",
+    "tools": "a tuple of ag_ui.core.Tool; a LoopTool has one: its declaration()",
+}
 _RESOLUTIONS: Final = ("continue", "cancel", "stop")
 
 
@@ -325,7 +336,19 @@ def _changes(frame: Frame, hook: str, answer: object) -> dict[str, Any]:
     refuse_observer(frame, hook)
     given = ((name, getattr(answer, name)) for name in _FIELDS)
     changes = {name: value for name, value in given if value is not None}
-    for name in ("messages", "system_prompts", "tools"):
+    for name, kind in _KINDS.items():
         if name in changes:
-            changes[name] = tuple(changes[name])
+            changes[name] = _all(frame, hook, name, kind, changes[name])
     return changes
+
+
+def _all(frame: Frame, hook: str, name: str, kind: type, given: Any) -> tuple[Any, ...]:
+    """Return the items of a field; they are what reaches the model, so a wrong one is named."""
+    items = () if isinstance(given, str) else tuple(given)
+    wrong = [given] if isinstance(given, str) else [i for i in items if not isinstance(i, kind)]
+    if wrong:
+        raise MiddlewareError(
+            f"{hook} of layer {frame.layer.id!r} gave {name} with a {type(wrong[0]).__name__}",
+            hint=_WANTED[name],
+        )
+    return items
