@@ -189,6 +189,19 @@ def test_defaults_are_in_what_the_consumer_is_told() -> None:
     assert complete(played) == {"name": "Ulm", "people": 0}
 
 
+def test_defaults_are_told_by_the_names_that_the_schema_has() -> None:
+    class Account(BaseModel):
+        user_name: str = Field(alias="userName")
+        is_admin: bool = Field(default=False, alias="isAdmin")
+
+    model = Spy('{"userName": "ada"}')
+    played = output([], model, Account)
+    assert complete(played) == {"userName": "ada", "isAdmin": False}
+    schema = model.requests[0].output_schema
+    assert schema is not None
+    assert set(schema["properties"]) == {"userName", "isAdmin"}
+
+
 @pytest.mark.parametrize("fence", ["```json\n{}\n```", "```\n{}\n```", "\n  {}\n"])
 def test_a_fence_around_the_object_is_no_part_of_it(fence: str) -> None:
     played = output([], Spy(fence.replace("{}", GOOD)), repairs=0)
