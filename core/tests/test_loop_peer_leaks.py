@@ -39,6 +39,7 @@ from interpose import (
     Layer,
     Middleware,
     MiddlewareError,
+    ModelFailed,
     ModelRequest,
     PatternTransform,
     Point,
@@ -891,3 +892,56 @@ def test_a_question_of_a_model_layer_is_asked_and_answered() -> None:
     first = within([Asks], LoopAgent(Spy("Hello")), use)
 
     assert [each.message for each in first.result.interrupts] == ["Sure?"]
+
+
+@pytest.mark.parametrize("way", ["error", "cancel"])
+def test_a8_what_is_held_when_a_model_call_is_cut_short_is_flushed_before_the_end(way: str) -> None:
+    """A piece that could have become a secret is held; the run fails or is cancelled: it is not lost."""
+    turn = {"text": "it is s3cr3 ", "error": "quota", "error_after": 3}
+
+    class Stops(Middleware):
+        async def around_model_call(
+            self, ctx: RunContext, request: ModelRequest, call_next: CallModel
+        ) -> Any:
+            try:
+                async for event in call_next(request):
+                    yield event
+            except ModelFailed:
+                if way == "error":
+                    raise
+                ctx.abort("enough")
+
+    played = loop([Stops, Mask], Spy({**turn, "text": "it is s3cr3"}))
+
+    assert played.text == "it is s3cr3"
+    assert played.types[-1] == ("RUN_ERROR" if way == "error" else "RUN_FINISHED")
+    assert played.result.messages[-1].content == "it is s3cr3"
+
+
+def test_a8_the_text_of_a_refusal_is_masked() -> None:
+    """A tool refuses the run and quotes a secret: the consumer's RUN_ERROR does not."""
+
+    @tool
+    def act() -> str:
+        """Act."""
+        raise Reject("no", "not with s3cr3t1")
+
+    played = loop([Mask], Spy(calls("act")), [act])
+
+    assert played.error == ("no", "not with [gone]")
+
+
+@pytest.mark.parametrize("way", ["finish", "interrupt"])
+def test_a8_what_a_layer_ends_the_loop_with_is_masked(way: str) -> None:
+    """ctx.finish and ctx.interrupt from a tool layer: their texts pass the layers inside the cut."""
+
+    class Ends(Middleware):
+        def on_before_tool_call(self, ctx: RunContext, call: ToolCall) -> None:
+            if way == "finish":
+                ctx.finish("it was s3cr3t1")
+            ctx.interrupt(Interrupt(id="q", reason="question", message="is it s3cr3t1?"))
+
+    played = loop([Ends, Mask], Spy(calls("look")), [look])
+
+    assert SECRET not in str(played.events)
+    assert "[gone]" in str(played.events)

@@ -57,16 +57,28 @@ async def play_agent(record: RunRecord, run_input: RunAgentInput, *, expand: boo
     finally:
         if iterator is not None:
             await close(record, iterator, "the agent")
-    for event in _ending(record, boundary):
+    for event in await _ending(record, boundary):
         yield event
 
 
-def _ending(record: RunRecord, boundary: Boundary) -> Sequence[BaseEvent]:
-    """Return how a stream that was cut short ends: results for open calls, then the terminal."""
+async def _ending(record: RunRecord, boundary: Boundary) -> Sequence[BaseEvent]:
+    """Return how a stream that was cut short ends: results for open calls, then the terminal.
+
+    Layers inside the history cut see it, too: they have a text to mask, or to flush before it.
+    """
+    if not boundary.events:
+        return ()
+    events = _complete(record, boundary.events)
+    if record.rewriting_end is None:
+        return events
+    return [event async for event in record.rewriting_end(events)]
+
+
+def _complete(record: RunRecord, events: Sequence[BaseEvent]) -> Sequence[BaseEvent]:
     unfinished = record.loop.unfinished
-    if not boundary.events or unfinished is None:
-        return boundary.events
-    *others, terminal = boundary.events
+    if unfinished is None:
+        return events
+    *others, terminal = events
     used = record.failures.used()
     if isinstance(terminal, RunFinishedEvent) and used:
         terminal = terminal.model_copy(update={"usage": list(used)})

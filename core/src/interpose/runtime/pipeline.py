@@ -7,7 +7,7 @@ RUN_ERROR event. Around hooks get the other face (see :mod:`interpose.runtime.fa
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, cast
 
 from ag_ui.core import BaseEvent, EventType, RunAgentInput, RunErrorEvent
@@ -41,6 +41,7 @@ class Pipeline(Attempts):
         """Return the stream that leaves the outermost layer, chunks expanded."""
         if Point.HISTORY in self.record.program.points:
             self.record.rewriting = self._rewriting
+            self.record.rewriting_end = self._rewriting_end
         source = self.leaving(0, run_input)
         return self._expand(source) if self._raw(0) else source
 
@@ -85,11 +86,7 @@ class Pipeline(Attempts):
 
     async def _rewriting(self, events: AsyncIterator[BaseEvent]) -> Events:
         """Pass what the agent's model said through the layers inside the history cut."""
-        program = self.record.program
-        stream = _whole(events)
-        for index in reversed(range(program.stop, len(program.layers))):
-            if program.layers[index].has_events:
-                stream = hook_stream(self.record, self._frame(index), stream)
+        stream = self._inside_the_cut(_whole(events))
         try:
             async for event in stream:
                 if event.type is EventType.RUN_ERROR:
@@ -100,6 +97,22 @@ class Pipeline(Attempts):
         finally:
             await self._close(stream)
             await self._close(events)
+
+    async def _rewriting_end(self, events: Sequence[BaseEvent]) -> Events:
+        """Pass the ending of a run that was cut short through them: they flush what they hold."""
+        stream = self._inside_the_cut(_each_of(events))
+        try:
+            async for event in stream:
+                yield event
+        finally:
+            await self._close(stream)
+
+    def _inside_the_cut(self, stream: Events) -> Events:
+        program = self.record.program
+        for index in reversed(range(program.stop, len(program.layers))):
+            if program.layers[index].has_events:
+                stream = hook_stream(self.record, self._frame(index), stream)
+        return stream
 
     def takes_emitted(self, index: int) -> bool:
         """Whether events emitted for the layer enter its stream before ``around_run`` gets it."""
@@ -197,6 +210,11 @@ class Pipeline(Attempts):
 
     async def _close(self, stream: Any, owner: str = "the inner run") -> None:
         await close(self.record, stream, owner)
+
+
+async def _each_of(events: Sequence[BaseEvent]) -> Events:
+    for event in events:
+        yield event
 
 
 async def _whole(events: AsyncIterator[BaseEvent]) -> Events:

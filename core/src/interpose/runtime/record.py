@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import traceback
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from types import AsyncGeneratorType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 from uuid import uuid4
@@ -77,6 +77,7 @@ class RunRecord:
         self.warned: set[str] = set()
         self.setting_up: str | None = None
         self.rewriting: Callable[[AsyncIterator[BaseEvent]], AsyncIterator[BaseEvent]] | None = None
+        self.rewriting_end: Callable[[Sequence[BaseEvent]], AsyncIterator[BaseEvent]] | None = None
         self.closed = asyncio.Event()
         self.driver: asyncio.Task[Any] | None = None
         self.stream: weakref.ref[AsyncGeneratorType[BaseEvent, None]] | None = None
