@@ -35,9 +35,6 @@ from interpose.payloads import (
     ModelRequest,
 )
 
-DENIED = "The call was refused."
-
-
 class Conversation:
     """Plays iterations over one history. ``end``: set when they are over.
 

@@ -299,10 +299,12 @@ class LoopRun:
 
     def _unfinished(self) -> Sequence[BaseEvent]:
         """Return results for the calls that have none, so that the next turn is valid."""
-        if self._resumed is not None:
-            return ()  # it may be tried again: its calls stay open
+        # What was waiting for people may be tried again: those calls stay open.
+        waiting = () if self._resumed is None else self._resumed.continuation.calls
+        kept = {call.id for call in waiting}
         calls = self._conversation.calls
         return [
             result_event(call_id, f"{call_id}-result", calls.closing(call_id))
             for call_id in calls.unanswered
+            if call_id not in kept
         ]

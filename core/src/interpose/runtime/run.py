@@ -29,7 +29,8 @@ class RunResult(Generic[Out]):
     ``text``: the last assistant message of the run. ``messages`` and ``state``: the conversation
     after it. ``result``: RUN_FINISHED's own. ``error``: the original exception of a failed run,
     for the application; the consumer saw only a safe text. ``output``: the structured output that
-    ``host.run(output=...)`` asked for; None unless the run succeeded with one.
+    ``host.run(output=...)`` asked for; None unless the run succeeded with one. ``thread_id``: the
+    conversation, for the run that goes on with it.
     """
 
     outcome: Outcome
@@ -41,6 +42,8 @@ class RunResult(Generic[Out]):
     usage: tuple[TokenUsage, ...] = ()
     interrupts: tuple[Interrupt, ...] = ()
     error: BaseException | None = field(default=None, repr=False)
+    thread_id: str = ""
+    run_id: str = ""
 
 
 class Run(Generic[Out]):
@@ -155,6 +158,8 @@ class Run(Generic[Out]):
             usage=tuple(getattr(terminal, "usage", None) or ()),
             interrupts=info.interrupts if isinstance(info, FinishInfo) else (),
             error=error,
+            thread_id=self._record.thread_id,
+            run_id=self._record.run_id,
         )
 
     def __repr__(self) -> str:
