@@ -35,6 +35,7 @@ from interpose.payloads import (
     ModelRequest,
 )
 
+
 class Conversation:
     """Plays iterations over one history. ``end``: set when they are over.
 
