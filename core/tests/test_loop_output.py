@@ -222,12 +222,13 @@ class Share(BaseModel):
         ("", "structured-output-missing-result"),
         ("Sure!", "structured-output-parse-failed"),
         ('{"share": NaN}', "structured-output-parse-failed"),
+        ('{"share": 1e999}', "structured-output-parse-failed"),
         ('{"share": ' + "[" * 100_000, "structured-output-parse-failed"),
         ("[1]", "structured-output-validation-failed"),
         ("null", "structured-output-validation-failed"),
         ('{"share": "much"}', "structured-output-validation-failed"),
     ],
-    ids=["missing", "text", "NaN", "deep", "list", "null", "wrong"],
+    ids=["missing", "text", "NaN", "endless", "deep", "list", "null", "wrong"],
 )
 def test_an_output_that_cannot_be_had_is_one_error_of_the_run(
     way: str, text: str, code: str

@@ -31,6 +31,7 @@ from interpose.loop.limits import Spending
 from interpose.loop.settings import LoopParts
 from interpose.loop.streams import owned
 from interpose.loop.structured import PURPOSE, StructuredOutput
+from interpose.loop_errors import InvalidResume
 from interpose.payloads import InterruptDecision, LoopInfo, ToolCall, ToolResult
 
 LIMIT: Final = "interpose:limit"
@@ -113,15 +114,24 @@ class LoopRun:
         if not entries:
             return None
         continuations = self._parts.continuations
-        resumed = continuations.resume(
-            entries,
-            agent=self._ctx.agent,
-            thread_id=self._input.thread_id,
-            messages=self._input.messages,
-            key=self._hooks.signing_key,
-            now=self._ctx.clock.time(),
-            edited=self._edited,
-        )
+        try:
+            resumed = continuations.resume(
+                entries,
+                agent=self._ctx.agent,
+                thread_id=self._input.thread_id,
+                messages=self._input.messages,
+                key=self._hooks.signing_key,
+                now=self._ctx.clock.time(),
+                edited=self._edited,
+            )
+        except InvalidResume as error:
+            unknown = any(each.code == "unknown-interrupt" for each in error.problems)
+            if unknown and not self._hooks.has_lasting_key:
+                self._ctx.log.warning(
+                    "an answer was refused that may be to a question of another process, or of "
+                    "this one before a restart: [host] signing_key is not set"
+                )
+            raise
         if resumed is None:
             return None
         self._continuing(resumed)

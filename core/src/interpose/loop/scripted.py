@@ -32,6 +32,7 @@ from pydantic import Field, model_validator
 
 from interpose.authoring import Settings
 from interpose.context import LifespanContext
+from interpose.errors import UsageError
 from interpose.loop.modelcall import PROVIDER_EXECUTED
 from interpose.loop.sampling import sample
 from interpose.loop.script import Call, Turn, read_script, turns_of
@@ -108,6 +109,11 @@ class ScriptedModelSettings(Settings):
     def _one_source(self) -> Self:
         if self.file is not None and self.turns is not None:
             raise ValueError("file and turns are both given; keep one of them")
+        if self.turns is not None:
+            try:
+                turns_of(self.turns, "turns")
+            except UsageError as error:
+                raise ValueError(error.message) from None
         return self
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any, Final
@@ -10,7 +11,7 @@ from uuid import uuid4
 from ag_ui.core import BaseEvent, CustomEvent, EventType, UserMessage
 from pydantic import ValidationError
 
-from interpose.agui.decoding import NotJson, from_json
+from interpose.agui.decoding import from_json
 from interpose.loop.calls import only
 from interpose.loop.conversation import Conversation, request_of
 from interpose.loop.modelcall import Answer
@@ -121,7 +122,8 @@ class StructuredOutput:
             )
         try:
             written = from_json(found)
-        except NotJson:
+            json.dumps(written, allow_nan=False)  # 1e999 is a number in JSON, and none elsewhere
+        except ValueError:
             return OutputError(
                 "structured-output-parse-failed", "The structured output is no JSON."
             )
