@@ -11,8 +11,8 @@ from interpose.authoring import Middleware, Point, Provider, middleware
 from interpose.capability import PRINCIPAL, Capability
 from interpose.errors import Problem, UsageError, render
 from interpose.hookspecs import hookimpl
-from interpose.plan import PartRef
 from interpose.model import ModelFactory
+from interpose.plan import PartRef
 from interpose.startup.adapting import AgentSource
 from interpose.startup.contributions import Contribution, RegisteredPart, contribution
 from interpose.startup.discovery import Distribution, PluginEntry, discover
