@@ -32,7 +32,7 @@ class Guard(Middleware):
 
 
 class Model(ModelFactory):
-    def __call__(self, settings: Any, ctx: Any, /) -> object:
+    def __call__(self, settings: Any, ctx: Any, /) -> Any:
         return object()
 
 

@@ -28,6 +28,7 @@ from pydantic_ai.messages import (
     ToolCallPartDelta,
 )
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
+from wiring import Run, run_fixture  # noqa: F401 - a fixture
 
 from interpose import ModelFinished, ModelRequest
 from interpose.agui import Transcript, Verifier
@@ -254,7 +255,7 @@ def test_fragments_of_calls_never_mix(drawn: tuple[list[Any], list[Any]]) -> Non
     assert told == {part.tool_call_id: part.args or "{}" for part in parts}
 
 
-def test_a_model_of_the_library_plays_as_one_of_ours(run: Any) -> None:
+def test_a_model_of_the_library_plays_as_one_of_ours(run: Run) -> None:
     async def answer(
         messages: list[ModelMessage], info: AgentInfo
     ) -> AsyncIterator[str | dict[int, DeltaToolCall]]:

@@ -11,7 +11,17 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from ag_ui.core import AssistantMessage, FunctionCall, Tool, ToolCall, ToolMessage, UserMessage
+from ag_ui.core import (
+    AssistantMessage,
+    FunctionCall,
+    Tool,
+    ToolCall,
+    ToolCallArgsEvent,
+    ToolCallEndEvent,
+    ToolMessage,
+    UserMessage,
+)
+from wiring import Run, Wire, run_fixture, wire_fixture  # noqa: F401 - fixtures
 
 from interpose import (
     InvalidModelRequest,
@@ -92,7 +102,7 @@ def asked() -> ModelRequest:
 
 
 # What is sent -----------------------------------------------------------------------------------
-def test_a_request_of_the_chat_protocol(wire: Any) -> None:
+def test_a_request_of_the_chat_protocol(wire: Wire) -> None:
     async def main() -> None:
         async with wire.serve(
             wire.chat(wire.chunk(content="ok"), wire.chunk(finish="stop"))
@@ -143,7 +153,7 @@ def test_a_request_of_the_chat_protocol(wire: Any) -> None:
     asyncio.run(main())
 
 
-def test_a_request_of_the_anthropic_protocol(wire: Any) -> None:
+def test_a_request_of_the_anthropic_protocol(wire: Wire) -> None:
     async def main() -> None:
         async with wire.serve(wire.claude(*claude_text("ok"), STOP, END)) as provider:
             await wire.play(provider.model(CLAUDE), asked(), wire.run)
@@ -186,7 +196,7 @@ def test_a_request_of_the_anthropic_protocol(wire: Any) -> None:
     asyncio.run(main())
 
 
-def test_an_output_schema_is_asked_for_natively_beside_tools(wire: Any) -> None:
+def test_an_output_schema_is_asked_for_natively_beside_tools(wire: Wire) -> None:
     async def main() -> None:
         request = asked().replace(output_schema=CITY)
         told = wire.chat(wire.chunk(content='{"name": "SF"}'), wire.chunk(finish="stop"))
@@ -210,7 +220,7 @@ def test_an_output_schema_is_asked_for_natively_beside_tools(wire: Any) -> None:
     asyncio.run(main())
 
 
-def test_an_output_schema_that_is_no_object_is_asked_for_in_words(wire: Any) -> None:
+def test_an_output_schema_that_is_no_object_is_asked_for_in_words(wire: Wire) -> None:
     async def main() -> None:
         schema = {"type": "array", "items": {"type": "integer"}}
         async with wire.serve(
@@ -226,7 +236,7 @@ def test_an_output_schema_that_is_no_object_is_asked_for_in_words(wire: Any) -> 
     asyncio.run(main())
 
 
-def test_environment_proxies_are_used_only_if_asked_for(monkeypatch: Any, wire: Any) -> None:
+def test_environment_proxies_are_used_only_if_asked_for(monkeypatch: Any, wire: Wire) -> None:
     async def main() -> None:
         answers = [wire.chat(wire.chunk(content="ok"), wire.chunk(finish="stop"))] * 2
         async with wire.serve(*answers) as provider:
@@ -242,7 +252,7 @@ def test_environment_proxies_are_used_only_if_asked_for(monkeypatch: Any, wire: 
 
 
 # What comes back --------------------------------------------------------------------------------
-def test_calls_whose_fragments_come_mixed_stay_apart(wire: Any) -> None:
+def test_calls_whose_fragments_come_mixed_stay_apart(wire: Wire) -> None:
     def call(index: int, args: str, **first: str) -> dict[str, Any]:
         name = {"name": first["name"]} if first else {}
         known = {"id": first["id"], "type": "function"} if first else {}
@@ -262,19 +272,20 @@ def test_calls_whose_fragments_come_mixed_stay_apart(wire: Any) -> None:
         args: dict[str, str] = {}
         ended = []
         for event in events:
-            if event.type.value == "TOOL_CALL_ARGS":
+            if isinstance(event, ToolCallArgsEvent):
                 assert event.tool_call_id not in ended
                 args[event.tool_call_id] = args.get(event.tool_call_id, "") + event.delta
-            if event.type.value == "TOOL_CALL_END":
+            if isinstance(event, ToolCallEndEvent):
                 ended.append(event.tool_call_id)
         assert args == {"c1": '{"a":1}', "c2": '{"b":2}'}
         assert ended == ["c1", "c2"]
+        assert isinstance(events[-1], ModelFinished)
         assert events[-1].finish_reason == "tool_calls"
 
     asyncio.run(main())
 
 
-def test_usage_names_the_model_that_answered_and_counts_parts_within_the_totals(wire: Any) -> None:
+def test_usage_names_the_model_that_answered_and_counts_parts_within_the_totals(wire: Wire) -> None:
     async def main() -> None:
         usage = {
             "prompt_tokens": 50,
@@ -319,7 +330,7 @@ def test_usage_names_the_model_that_answered_and_counts_parts_within_the_totals(
 
 
 @pytest.mark.parametrize("name", [CHAT, CLAUDE])
-def test_an_answer_that_ends_without_a_reason_was_cut_off(name: str, wire: Any) -> None:
+def test_an_answer_that_ends_without_a_reason_was_cut_off(name: str, wire: Wire) -> None:
     async def main() -> None:
         told = (
             wire.chat(wire.chunk(content="half"))
@@ -336,7 +347,7 @@ def test_an_answer_that_ends_without_a_reason_was_cut_off(name: str, wire: Any) 
 
 
 @pytest.mark.parametrize("name", [CHAT, CLAUDE])
-def test_a_connection_that_breaks_is_unavailable_after_what_came(name: str, wire: Any) -> None:
+def test_a_connection_that_breaks_is_unavailable_after_what_came(name: str, wire: Wire) -> None:
     async def main() -> None:
         said = wire.chat(wire.chunk(content="half"), then="break")
         thought = wire.claude(*claude_text("half")[:2], then="break")
@@ -353,7 +364,7 @@ def test_a_connection_that_breaks_is_unavailable_after_what_came(name: str, wire
     asyncio.run(main())
 
 
-def test_a_call_that_was_cut_off_never_ends(wire: Any) -> None:
+def test_a_call_that_was_cut_off_never_ends(wire: Wire) -> None:
     async def main() -> None:
         call = {"index": 0, "id": "c1", "function": {"name": "f", "arguments": "{}"}}
         text = wire.chunk(content="after it")
@@ -371,7 +382,7 @@ def test_a_call_that_was_cut_off_never_ends(wire: Any) -> None:
     asyncio.run(main())
 
 
-def test_a_refused_answer_without_content_is_a_refusal(wire: Any) -> None:
+def test_a_refused_answer_without_content_is_a_refusal(wire: Wire) -> None:
     async def main() -> None:
         async with wire.serve(
             wire.chat(wire.chunk(refusal="I cannot"), wire.chunk(finish="stop"))
@@ -385,6 +396,7 @@ def test_a_refused_answer_without_content_is_a_refusal(wire: Any) -> None:
         told = wire.chat(wire.chunk(content="Well"), wire.chunk(finish="content_filter"))
         async with wire.serve(told) as provider:
             [*_, finished] = await wire.play(provider.model(CHAT), wire.hello, wire.run)
+            assert isinstance(finished, ModelFinished)
             assert finished.finish_reason == "content_filter"
 
     asyncio.run(main())
@@ -428,7 +440,7 @@ KINDS: list[tuple[str, int, dict[str, Any], type[ModelFailed]]] = [
 
 @pytest.mark.parametrize(("name", "status", "body", "kind"), KINDS)
 def test_a_status_is_the_failure_that_it_stands_for(
-    name: str, status: int, body: dict[str, Any], kind: type[ModelFailed], wire: Any
+    name: str, status: int, body: dict[str, Any], kind: type[ModelFailed], wire: Wire
 ) -> None:
     async def main() -> None:
         async with wire.serve(wire.refusing(status, body, "retry-after: 7")) as provider:
@@ -443,7 +455,7 @@ def test_a_status_is_the_failure_that_it_stands_for(
     asyncio.run(main())
 
 
-def test_a_failure_inside_a_stream_has_the_same_kind(wire: Any) -> None:
+def test_a_failure_inside_a_stream_has_the_same_kind(wire: Wire) -> None:
     async def main() -> None:
         told = wire.chat(
             wire.chunk(content="half"), {"error": {"message": "No.", "code": "rate_limit_exceeded"}}
@@ -462,7 +474,7 @@ def test_a_failure_inside_a_stream_has_the_same_kind(wire: Any) -> None:
     asyncio.run(main())
 
 
-def test_retries_are_left_to_layers_unless_the_operator_wants_them_here(wire: Any) -> None:
+def test_retries_are_left_to_layers_unless_the_operator_wants_them_here(wire: Wire) -> None:
     async def main() -> None:
         failing = wire.refusing(500, error(), "retry-after-ms: 1")
         async with wire.serve(
@@ -477,7 +489,7 @@ def test_retries_are_left_to_layers_unless_the_operator_wants_them_here(wire: An
 
 @pytest.mark.parametrize("status", [400, 401, 403, 429, 500])
 @pytest.mark.parametrize("name", [CHAT, CLAUDE, RESPONSES])
-def test_no_failure_repeats_the_key(name: str, status: int, wire: Any) -> None:
+def test_no_failure_repeats_the_key(name: str, status: int, wire: Wire) -> None:
     async def main() -> None:
         body = error(f"Incorrect key {KEY[:8]}**** with {KEY} given", type="some_error", code=KEY)
         async with wire.serve(wire.refusing(status, body)) as provider:
@@ -491,7 +503,7 @@ def test_no_failure_repeats_the_key(name: str, status: int, wire: Any) -> None:
     asyncio.run(main())
 
 
-def test_a_secret_header_is_not_repeated_and_a_placeholder_is_no_secret(wire: Any) -> None:
+def test_a_secret_header_is_not_repeated_and_a_placeholder_is_no_secret(wire: Wire) -> None:
     async def main() -> None:
         body = error("The header is header-value-9, the key is ollama.")
         headers = {"extra_headers": {"x-key": "header-value-9"}}
@@ -509,7 +521,7 @@ def test_a_secret_header_is_not_repeated_and_a_placeholder_is_no_secret(wire: An
 
 
 @pytest.mark.parametrize("name", [CHAT, CLAUDE])
-def test_nothing_is_repeated_of_what_a_provider_says_of_a_key(name: str, wire: Any) -> None:
+def test_nothing_is_repeated_of_what_a_provider_says_of_a_key(name: str, wire: Wire) -> None:
     async def main() -> None:
         body = error("Incorrect key: sk-...cdef", type="authentication_error")
         async with wire.serve(wire.refusing(401, body)) as provider:
@@ -522,7 +534,7 @@ def test_nothing_is_repeated_of_what_a_provider_says_of_a_key(name: str, wire: A
 
 
 @pytest.mark.parametrize("name", [CHAT, CLAUDE])
-def test_a_redirect_is_not_followed(name: str, wire: Any) -> None:
+def test_a_redirect_is_not_followed(name: str, wire: Wire) -> None:
     async def main() -> None:
         told = wire.chat(wire.chunk(content="ok"), wire.chunk(finish="stop"))
         async with wire.serve(told) as elsewhere:
@@ -535,7 +547,7 @@ def test_a_redirect_is_not_followed(name: str, wire: Any) -> None:
     asyncio.run(main())
 
 
-def test_a_text_of_the_provider_is_one_line_and_cut_short(wire: Any) -> None:
+def test_a_text_of_the_provider_is_one_line_and_cut_short(wire: Wire) -> None:
     async def main() -> None:
         body = error("No.\nNever.\n" + "x" * 1000, code="bad")
         async with wire.serve(wire.refusing(400, body)) as provider:
@@ -549,7 +561,7 @@ def test_a_text_of_the_provider_is_one_line_and_cut_short(wire: Any) -> None:
     asyncio.run(main())
 
 
-def test_a_provider_that_is_not_there_or_silent_is_unavailable(wire: Any) -> None:
+def test_a_provider_that_is_not_there_or_silent_is_unavailable(wire: Wire) -> None:
     async def main() -> None:
         async with wire.serve(wire.chat(wire.chunk(content="half"), then="hang")) as provider:
             with pytest.raises(ModelUnavailable) as caught:
@@ -562,7 +574,7 @@ def test_a_provider_that_is_not_there_or_silent_is_unavailable(wire: Any) -> Non
     asyncio.run(main())
 
 
-def test_a_setting_that_does_not_exist_is_refused_before_anything_is_sent(wire: Any) -> None:
+def test_a_setting_that_does_not_exist_is_refused_before_anything_is_sent(wire: Wire) -> None:
     async def main() -> None:
         async with wire.serve() as provider:
             for settings, said in (
@@ -582,7 +594,7 @@ def test_a_setting_that_does_not_exist_is_refused_before_anything_is_sent(wire: 
 @pytest.mark.parametrize("name", [CHAT, CLAUDE])
 @pytest.mark.parametrize("how", ["close", "cancel"])
 def test_leaving_in_the_middle_closes_the_connection_at_once(
-    name: str, how: str, wire: Any
+    name: str, how: str, wire: Wire
 ) -> None:
     async def main() -> None:
         said = wire.chat(wire.chunk(content="half"), then="hang")
@@ -611,7 +623,9 @@ def test_leaving_in_the_middle_closes_the_connection_at_once(
 
 
 @pytest.mark.parametrize("name", [CHAT, CLAUDE])
-def test_a_closed_stream_leaves_no_generator_to_the_garbage_collector(name: str, wire: Any) -> None:
+def test_a_closed_stream_leaves_no_generator_to_the_garbage_collector(
+    name: str, wire: Wire
+) -> None:
     async def main() -> None:
         hooks = sys.get_asyncgen_hooks()
         left: list[str] = []
@@ -631,7 +645,7 @@ def test_a_closed_stream_leaves_no_generator_to_the_garbage_collector(name: str,
     asyncio.run(main())
 
 
-def test_a_model_serves_several_calls_and_is_closed_once(wire: Any) -> None:
+def test_a_model_serves_several_calls_and_is_closed_once(wire: Wire) -> None:
     async def main() -> None:
         told: Callable[..., Any] = wire.chat(wire.chunk(content="ok"), wire.chunk(finish="stop"))
         async with wire.serve(told, told, told) as provider:

@@ -34,8 +34,8 @@ class Run:
         return ModelContext(cast("Any", run), "main", "m1")
 
 
-@pytest.fixture
-def run() -> Run:
+@pytest.fixture(name="run")
+def run_fixture() -> Run:
     return Run()
 
 
@@ -209,6 +209,6 @@ class Wire:
             await model.aclose()
 
 
-@pytest.fixture
-def wire(run: Run) -> Wire:
+@pytest.fixture(name="wire")
+def wire_fixture(run: Run) -> Wire:
     return Wire(run)
