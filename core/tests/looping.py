@@ -23,7 +23,7 @@ from ag_ui.core import (
 )
 from playing import Played
 
-from interpose import Host, ModelContext, ModelRequest, Run
+from interpose import Host, InvalidStream, ModelContext, ModelRequest, Run
 from interpose.agui import Verifier
 from interpose.loop import LoopAgent, ScriptedModel
 
@@ -94,7 +94,9 @@ async def seen(run: Run[Any], *, valid: bool = True) -> Played:
         starts = [event.type.value for event in events].count("RUN_STARTED")
         ends = sum(isinstance(event, RunFinishedEvent | RunErrorEvent) for event in events)
         assert (starts, ends) in ((1, 1), (0, 1)), [event.type.value for event in events]
-    return Played(events, await run)
+    played = Played(events, await run)
+    assert not (valid and isinstance(played.result.error, InvalidStream)), played.result.error
+    return played
 
 
 def host_of(layers: Sequence[Any], agent: LoopAgent, **options: Any) -> Host:

@@ -12,20 +12,25 @@ from ag_ui.core import (
     RunAgentInput,
     RunErrorEvent,
     RunFinishedEvent,
+    StepStartedEvent,
     SubagentErrorEvent,
     SubagentFinishedEvent,
     SubagentStartedEvent,
+    TextMessageStartEvent,
+    Tool,
 )
 from looping import Hanging, Spy, asking, calls, loop, results, seen, user, within
 from playing import agent_of, say, started
 
 from interpose import (
     CallModel,
+    CallStep,
     CallTool,
     Deny,
     EndInfo,
     FinishInfo,
     Middleware,
+    MiddlewareError,
     ModelConfig,
     ModelRequest,
     PatternTransform,
@@ -311,11 +316,97 @@ def test_a_subagent_that_fails_is_a_failed_call(error: str) -> None:
 
     played = loop([Watches], outer, [ask])
 
-    assert [type(e) for e in played.events if isinstance(e, SubagentErrorEvent)]
+    assert played.result.outcome == "success"
+    assert len([e for e in played.events if isinstance(e, SubagentErrorEvent)]) == 1
     assert not [e for e in played.events if isinstance(e, SubagentFinishedEvent)]
     assert [info.ok for info in infos] == [False]
     assert played.result.text == "sorry"
     assert "the script says so" not in str(played.events)
+
+
+BREAKS = ["on_config", "on_before_tool_call", "an unknown decision", "resolve_tool"]
+BREAKS += ["around_step", "around_model_call", "around_tool_call"]
+
+
+class Breaks(Middleware):
+    """Fails where the run's attributes say, in a subagent alone."""
+
+    def fail(self, ctx: RunContext, hook: str) -> None:
+        if ctx.subagent_run_id is not None and ctx.attributes["hook"] == hook:
+            raise OSError("policy backend down")
+
+    def on_config(self, ctx: RunContext, config: ModelConfig) -> None:
+        self.fail(ctx, "on_config")
+
+    def on_before_tool_call(self, ctx: RunContext, call: ToolCall) -> Any:
+        self.fail(ctx, "on_before_tool_call")
+        inside = ctx.subagent_run_id is not None
+        return "deny" if inside and ctx.attributes["hook"] == "an unknown decision" else None
+
+    def resolve_tool(self, ctx: RunContext, name: str) -> None:
+        self.fail(ctx, "resolve_tool")
+
+    async def around_step(self, ctx: RunContext, call_next: CallStep) -> Any:
+        self.fail(ctx, "around_step")
+        async for event in call_next():
+            yield event
+
+    async def around_model_call(
+        self, ctx: RunContext, request: ModelRequest, call_next: CallModel
+    ) -> Any:
+        self.fail(ctx, "around_model_call")
+        if ctx.attributes["hook"] == "resolve_tool":
+            added = Tool(name="added", description="", parameters={"type": "object"})
+            request = request.replace(tools=(*request.tools, added))
+        async for event in call_next(request):
+            yield event
+
+    async def around_tool_call(
+        self, ctx: RunContext, call: ToolCall, call_next: CallTool
+    ) -> ToolResult:
+        self.fail(ctx, "around_tool_call")
+        return await call_next(call)
+
+
+@pytest.mark.parametrize("hook", BREAKS)
+def test_g37_a_layer_that_fails_in_a_subagent_fails_the_run_as_it_does_outside(hook: str) -> None:
+    """A policy that is down is no failed tool: the run ends, and the outer model is not asked again."""
+    ran: list[str] = []
+
+    @tool
+    def act() -> str:
+        """Act."""
+        ran.append("act")
+        return "acted"
+
+    ask, _ = helper(calls("added" if hook == "resolve_tool" else "act"), "never", tools=[act])
+    outer = Spy(calls(task()), "never")
+
+    played = loop([Breaks], outer, [ask], run={"attributes": {"hook": hook}})
+
+    assert not ran
+    assert len(outer.requests) == 1
+    assert played.types[-1] == "RUN_ERROR"
+    wanted = MiddlewareError if hook == "an unknown decision" else OSError
+    assert isinstance(played.result.error, wanted)
+
+
+def test_another_agent_that_stops_in_the_middle_leaves_nothing_open() -> None:
+    """It fails with a text, a step and a subagent of its own open: its lane is closed, the run goes on."""
+
+    class Foreign:
+        async def run(self, run_input: RunAgentInput, ctx: Any) -> AsyncIterator[BaseEvent]:
+            yield started(run_input)
+            yield StepStartedEvent(step_name="iteration-1")
+            yield SubagentStartedEvent(subagent_run_id="deep", name="deep")
+            yield TextMessageStartEvent(message_id="m", role="assistant", subagent_run_id="deep")
+            raise OSError("gone")
+
+    played = loop([], Spy(calls(task()), "sorry"), [agent_tool(Foreign(), "ask_helper", "Ask.")])
+
+    assert played.result.outcome == "success"
+    assert played.result.text == "sorry"
+    assert played.types.count("SUBAGENT_ERROR") == 2
 
 
 @pytest.mark.parametrize("way", ["cancel", "abort"])
@@ -420,6 +511,7 @@ def test_another_agent_that_fails_is_a_failed_call(way: str) -> None:
 
     played = loop([], outer, [ask])
 
+    assert played.result.outcome == "success"
     assert played.result.text == "sorry"
     assert "hunter2" not in str(played.events)
     assert "failed" in outer.told()[0]

@@ -243,7 +243,9 @@ class Calls:
             try:
                 given = await self._run(tool, call, context, send)
             except Exception as error:
-                own.append(error)
+                inside = isinstance(error, MiddlewareError) and _is_agent(tool)
+                if not inside and not hooks.is_a_layers(error):
+                    own.append(error)
                 raise
             done = True
             return given
@@ -331,6 +333,10 @@ class Calls:
     def _rewritten(self, event: BaseEvent) -> AsyncIterator[BaseEvent]:
         """Pass an event of a tool through the layers inside the history cut."""
         return self.ctx.rewrite(only(event))
+
+
+def _is_agent(tool: LoopTool) -> bool:
+    return hasattr(tool.run, "delegate")
 
 
 async def only(event: BaseEvent) -> AsyncIterator[BaseEvent]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final, cast
 from uuid import uuid4
@@ -15,13 +15,14 @@ from ag_ui.core import (
     RunErrorEvent,
     RunFinishedEvent,
     RunFinishedInterruptOutcome,
+    RunStartedEvent,
     SubagentErrorEvent,
     SubagentFinishedEvent,
     SubagentStartedEvent,
     UserMessage,
 )
 
-from interpose.agui import Expander, Transcript
+from interpose.agui import Expander, Transcript, Verifier
 from interpose.authoring import Agent
 from interpose.errors import UsageError
 from interpose.loop.agent import LoopAgent
@@ -101,6 +102,7 @@ class Subagent:
             parent_tool_call_id=call.id,
         )
         await _say(started, job)
+        lane = _Lane(ident)
         transcript = Transcript()
         task = str(call.args["task"])
         is_loop = isinstance(self._agent, LoopAgent)
@@ -108,16 +110,17 @@ class Subagent:
         try:
             async for event in events:
                 transcript.apply(event)
-                has_lane = "subagent_run_id" in type(event).model_fields
-                if has_lane and getattr(event, "subagent_run_id", None) is None:
-                    event = event.model_copy(update={"subagent_run_id": ident})  # noqa: PLW2901
-                job.send(event)
+                job.send(lane.take(event))
         except Exception as error:
             said = error.message if isinstance(error, ToolError) else type(error).__name__
+            for closing in lane.closing():
+                job.send(closing)
             await _say(SubagentErrorEvent(subagent_run_id=ident, message=said), job)
             raise
         finally:
             await events.aclose()
+        for closing in lane.closing():
+            job.send(closing)
         await _say(SubagentFinishedEvent(subagent_run_id=ident), job)
         return ToolResult(transcript.text)
 
@@ -174,6 +177,32 @@ class Subagent:
             aclose = getattr(stream, "aclose", None)
             if aclose is not None:
                 await aclose()
+
+
+class _Lane:
+    """The events of one subagent: marked with its id, and closed when it stops in the middle."""
+
+    def __init__(self, ident: str) -> None:
+        self._ident = ident
+        self._verifier = Verifier()
+        self._verifier.check(RunStartedEvent(thread_id=ident, run_id=ident))
+        self._verifier.check(SubagentStartedEvent(subagent_run_id=ident, name="subagent"))
+
+    def take(self, event: BaseEvent) -> BaseEvent:
+        """Return an event of the agent as the consumer gets it. Raises :class:`InvalidStream`."""
+        has_lane = "subagent_run_id" in type(event).model_fields
+        if has_lane and getattr(event, "subagent_run_id", None) is None:
+            event = event.model_copy(update={"subagent_run_id": self._ident})
+        self._verifier.check(event)
+        return event
+
+    def closing(self) -> Sequence[BaseEvent]:
+        """Return what ends all that is open in it, but not the subagent itself."""
+        return [
+            event
+            for event in self._verifier.open_events()
+            if not isinstance(event, SubagentErrorEvent) or event.subagent_run_id != self._ident
+        ]
 
 
 def _takes_context(run: Callable[..., Any]) -> bool:

@@ -40,6 +40,10 @@ class Failures:
         """Take note that a layer raised it; an agent that calls layers' hooks passes it on."""
         self._blamed.append(error)
 
+    def is_blamed(self, error: BaseException) -> bool:
+        """Whether a layer raised it."""
+        return any(error is each for each in self._blamed)
+
     def event(self, error: BaseException, code: str) -> RunErrorEvent:
         """Return the event face of ``error``: always the same one for the same exception.
 
@@ -48,7 +52,7 @@ class Failures:
         for event, known in self._events:
             if known is error:
                 return event
-        if any(error is each for each in self._blamed):
+        if self.is_blamed(error):
             code = MIDDLEWARE_FAILED
         message = _INVALID if isinstance(error, InvalidStream) else _TEXTS[code]
         if isinstance(error, RunError):

@@ -151,6 +151,10 @@ class LoopHooks:
         side = {purpose: tuple(usage) for purpose, usage in record.side_usage.items()}
         return replace(self.info, other_usage={**self.info.other_usage, **side})
 
+    def is_a_layers(self, error: BaseException, /) -> bool:
+        """Whether a layer failed with it, perhaps inside a subagent: it is no failure of a tool."""
+        return self._record.failures.is_blamed(error)
+
     def report(self, error: BaseException, said: str, /) -> None:
         """Log a failure for the operator."""
         self._record.report(self._record.agent, error, said)
