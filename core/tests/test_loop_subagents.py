@@ -3,44 +3,42 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from ag_ui.core import (
     BaseEvent,
-    RunAgentInput,
-    RunErrorEvent,
+    Interrupt,
     RunFinishedEvent,
-    StepStartedEvent,
     SubagentErrorEvent,
     SubagentFinishedEvent,
     SubagentStartedEvent,
-    TextMessageStartEvent,
-    Tool,
 )
 from looping import Hanging, Spy, asking, calls, loop, results, seen, user, within
-from playing import agent_of, say, started
 
 from interpose import (
     CallModel,
-    CallStep,
     CallTool,
     Deny,
     EndInfo,
     FinishInfo,
     Middleware,
-    MiddlewareError,
     ModelConfig,
     ModelRequest,
-    PatternTransform,
     RunContext,
     ToolCall,
     ToolCallInfo,
-    ToolError,
     ToolResult,
 )
-from interpose.loop import Budget, LoopAgent, LoopTool, agent_tool, tool
+from interpose.loop import (
+    Budget,
+    LoopAgent,
+    LoopTool,
+    ToolContext,
+    agent_tool,
+    max_iterations,
+    tool,
+)
 from interpose.payloads import ToolDecision
 
 
@@ -324,91 +322,6 @@ def test_a_subagent_that_fails_is_a_failed_call(error: str) -> None:
     assert "the script says so" not in str(played.events)
 
 
-BREAKS = ["on_config", "on_before_tool_call", "an unknown decision", "resolve_tool"]
-BREAKS += ["around_step", "around_model_call", "around_tool_call"]
-
-
-class Breaks(Middleware):
-    """Fails where the run's attributes say, in a subagent alone."""
-
-    def fail(self, ctx: RunContext, hook: str) -> None:
-        if ctx.subagent_run_id is not None and ctx.attributes["hook"] == hook:
-            raise OSError("policy backend down")
-
-    def on_config(self, ctx: RunContext, config: ModelConfig) -> None:
-        self.fail(ctx, "on_config")
-
-    def on_before_tool_call(self, ctx: RunContext, call: ToolCall) -> Any:
-        self.fail(ctx, "on_before_tool_call")
-        inside = ctx.subagent_run_id is not None
-        return "deny" if inside and ctx.attributes["hook"] == "an unknown decision" else None
-
-    def resolve_tool(self, ctx: RunContext, name: str) -> None:
-        self.fail(ctx, "resolve_tool")
-
-    async def around_step(self, ctx: RunContext, call_next: CallStep) -> Any:
-        self.fail(ctx, "around_step")
-        async for event in call_next():
-            yield event
-
-    async def around_model_call(
-        self, ctx: RunContext, request: ModelRequest, call_next: CallModel
-    ) -> Any:
-        self.fail(ctx, "around_model_call")
-        if ctx.attributes["hook"] == "resolve_tool":
-            added = Tool(name="added", description="", parameters={"type": "object"})
-            request = request.replace(tools=(*request.tools, added))
-        async for event in call_next(request):
-            yield event
-
-    async def around_tool_call(
-        self, ctx: RunContext, call: ToolCall, call_next: CallTool
-    ) -> ToolResult:
-        self.fail(ctx, "around_tool_call")
-        return await call_next(call)
-
-
-@pytest.mark.parametrize("hook", BREAKS)
-def test_g37_a_layer_that_fails_in_a_subagent_fails_the_run_as_it_does_outside(hook: str) -> None:
-    """A policy that is down is no failed tool: the run ends, and the outer model is not asked again."""
-    ran: list[str] = []
-
-    @tool
-    def act() -> str:
-        """Act."""
-        ran.append("act")
-        return "acted"
-
-    ask, _ = helper(calls("added" if hook == "resolve_tool" else "act"), "never", tools=[act])
-    outer = Spy(calls(task()), "never")
-
-    played = loop([Breaks], outer, [ask], run={"attributes": {"hook": hook}})
-
-    assert not ran
-    assert len(outer.requests) == 1
-    assert played.types[-1] == "RUN_ERROR"
-    wanted = MiddlewareError if hook == "an unknown decision" else OSError
-    assert isinstance(played.result.error, wanted)
-
-
-def test_another_agent_that_stops_in_the_middle_leaves_nothing_open() -> None:
-    """It fails with a text, a step and a subagent of its own open: its lane is closed, the run goes on."""
-
-    class Foreign:
-        async def run(self, run_input: RunAgentInput, ctx: Any) -> AsyncIterator[BaseEvent]:
-            yield started(run_input)
-            yield StepStartedEvent(step_name="iteration-1")
-            yield SubagentStartedEvent(subagent_run_id="deep", name="deep")
-            yield TextMessageStartEvent(message_id="m", role="assistant", subagent_run_id="deep")
-            raise OSError("gone")
-
-    played = loop([], Spy(calls(task()), "sorry"), [agent_tool(Foreign(), "ask_helper", "Ask.")])
-
-    assert played.result.outcome == "success"
-    assert played.result.text == "sorry"
-    assert played.types.count("SUBAGENT_ERROR") == 2
-
-
 @pytest.mark.parametrize("way", ["cancel", "abort"])
 def test_around_j_a_cancellation_reaches_the_whole_tree(way: str) -> None:
     """Two levels down a model hangs: it is closed before the hooks hear of the end, and all calls are closed."""
@@ -469,119 +382,39 @@ def test_a_subagent_cannot_ask_people() -> None:
     assert "nobody can be asked" in outer.told()[0]
 
 
-# -- other agents -------------------------------------------------------------------------------
-
-
-def test_g37_another_agents_events_pass_the_layers_that_look_at_events() -> None:
-    """An agent that is no loop: its text is the result, its events are in a lane and seen by layers."""
-    said: list[tuple[str, bool]] = []
-
-    class Watches(Middleware):
-        def on_event(self, ctx: RunContext, event: BaseEvent) -> None:
-            if event.type.value == "TEXT_MESSAGE_CONTENT":
-                said.append((event.delta, lane(event) is not None))  # type: ignore[attr-defined]
-
-    class Foreign:
-        def run(self, run_input: RunAgentInput) -> AsyncIterator[BaseEvent]:
-            return agent_of(*say("from elsewhere"))(run_input)
-
-    ask = agent_tool(Foreign(), "ask_helper", "Ask.")  # type: ignore[arg-type] # fine, too
-    outer = Spy(calls(task()), "done")
-
-    played = loop([Watches], outer, [ask])
-
-    assert outer.told() == ["from elsewhere"]
-    assert said == [("from elsewhere", True), ("done", False)]
-    assert played.types.count("RUN_STARTED") == 1
-
-
-@pytest.mark.parametrize("way", ["run error", "raises"])
-def test_another_agent_that_fails_is_a_failed_call(way: str) -> None:
-    """RUN_ERROR or an exception: an error result without the foreign text."""
-
-    class Foreign:
-        async def run(self, run_input: RunAgentInput, ctx: Any) -> AsyncIterator[BaseEvent]:
-            yield started(run_input)
-            if way == "raises":
-                raise OSError("password=hunter2")
-            yield RunErrorEvent(message="password=hunter2")
-
-    ask = agent_tool(Foreign(), "ask_helper", "Ask.")
+def test_a_subagent_that_is_cut_short_has_no_answer_to_give() -> None:
+    """Its own limit stops it between calls: the outer model is told so, and the limit's name."""
+    inner = LoopAgent(
+        Spy(*[calls("look", text="Let me see.")] * 9), [look], until=max_iterations(2)
+    )
     outer = Spy(calls(task()), "sorry")
 
-    played = loop([], outer, [ask])
+    played = loop([], outer, [agent_tool(inner, "ask_helper", "Ask.")])
 
     assert played.result.outcome == "success"
-    assert played.result.text == "sorry"
-    assert "hunter2" not in str(played.events)
-    assert "failed" in outer.told()[0]
+    assert outer.told() == [
+        "The agent ask_helper was stopped before its answer: max_iterations(2)."
+    ]
 
 
-def test_another_agent_is_closed_when_the_run_is_cancelled() -> None:
-    """It hangs: its generator is closed before the run has ended."""
-    waits = asyncio.Event()
-    log: list[str] = []
-
-    class Foreign:
-        async def run(self, run_input: RunAgentInput, ctx: Any) -> AsyncIterator[BaseEvent]:
-            try:
-                yield started(run_input)
-                waits.set()
-                await asyncio.Event().wait()
-            finally:
-                log.append("closed")
-
-    class Ends(Middleware):
-        def on_end(self, ctx: RunContext, end: EndInfo) -> None:
-            log.append(end.kind)
-
-    async def use(host: Any) -> None:
-        run = host.run(asking())
-        playing = asyncio.create_task(seen(run))
-        await waits.wait()
-        run.cancel()
-        assert (await playing).result.outcome == "cancelled"
-
-    agent = LoopAgent(Spy(calls(task())), [agent_tool(Foreign(), "ask_helper", "Ask.")])
-    within([Ends], agent, use)
-
-    assert log == ["closed", "abort"]
-
-
-# -- redaction ----------------------------------------------------------------------------------
-
-
-class Mask(PatternTransform):
-    patterns = (r"s3cr3t\d*",)
-    replacement = "[gone]"
-    rewrites_history = True
-
-
-def test_redaction_covers_subagents_side_by_side_and_their_failures() -> None:
-    """Secrets of two interleaved subagents, of their tools and of a failure: none leaves."""
-    barrier = asyncio.Barrier(2)
+@pytest.mark.parametrize("way", ["a tool of it", "a layer at its boundary"])
+def test_a_subagent_that_asks_from_inside_asks_nobody(way: str) -> None:
+    """ctx.interrupt in its tool, or of a layer in its iterations: its call fails, the run goes on."""
 
     @tool
-    async def tell() -> str:
-        """Tell."""
-        await barrier.wait()
-        return "it is s3cr3t7"
+    def asks(ctx: ToolContext) -> str:
+        """Ask."""
+        ctx.interrupt(Interrupt(id="q", reason="question"))
 
-    @tool
-    async def fail() -> str:
-        """Fail."""
-        await barrier.wait()
-        raise ToolError("not with s3cr3t8")
+    class Asks(Middleware):
+        def on_interrupt_boundary(self, ctx: RunContext) -> None:
+            if ctx.subagent_run_id is not None and way != "a tool of it":
+                ctx.interrupt(Interrupt(id="q", reason="question"))
 
-    one, one_model = helper(calls("tell"), "one has s3cr3t1 now", name="one", tools=[tell])
-    two, two_model = helper(calls("fail"), "two has s3cr3t2 now", name="two", tools=[fail])
-    outer = Spy(calls(task("one"), task("two")), "all of s3cr3t3")
+    ask, _ = helper(calls("asks"), "never", tools=[asks])
+    outer = Spy(calls(task()), "sorry")
 
-    played = loop([Mask], outer, [one, two])
+    played = loop([Asks], outer, [ask])
 
-    assert "s3cr3t" not in str(played.events)
-    assert "s3cr3t" not in str(played.result.messages)
-    assert one_model.told() == ["it is [gone]"]
-    assert two_model.told() == ["not with [gone]"]
-    assert outer.told() == ["one has [gone] now", "two has [gone] now"]
-    assert played.result.text == "all of [gone]"
+    assert played.result.outcome == "success"
+    assert "nobody can be asked" in outer.told()[0]

@@ -60,7 +60,7 @@ def agent_tool(
     The events of the agent reach the consumer under a ``subagent_run_id``. A :class:`LoopAgent`
     calls its model and its tools through the layers of the run that it works for, and spends the
     same budget; any other agent passes the layers that look at events. An agent that pauses for
-    people cannot be handed a task: its call fails.
+    people cannot be handed a task: its call fails. So does that of one that is cut short.
     """
     if not callable(getattr(agent, "run", None)):
         raise UsageError(
@@ -146,6 +146,8 @@ class Subagent:
         end = conversation.end
         if end is not None and (end.waiting or end.clients):
             raise ToolError(f"The agent {self._name} waits for people, and nobody can be asked.")
+        if end is not None and end.limit is not None:
+            raise ToolError(f"The agent {self._name} was stopped before its answer: {end.limit}.")
 
     async def _other(
         self, task: str, ident: str, job: Delegation
