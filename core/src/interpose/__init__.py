@@ -89,6 +89,7 @@ if TYPE_CHECKING:
     from interpose.payloads import EndInfo as EndInfo
     from interpose.payloads import ErrorInfo as ErrorInfo
     from interpose.payloads import FinishInfo as FinishInfo
+    from interpose.payloads import InterruptDecision as InterruptDecision
     from interpose.payloads import IterationInfo as IterationInfo
     from interpose.payloads import LoopInfo as LoopInfo
     from interpose.payloads import ModelConfig as ModelConfig
@@ -97,6 +98,7 @@ if TYPE_CHECKING:
     from interpose.payloads import Skip as Skip
     from interpose.payloads import ToolCall as ToolCall
     from interpose.payloads import ToolCallInfo as ToolCallInfo
+    from interpose.payloads import ToolDecision as ToolDecision
     from interpose.payloads import ToolPhaseInfo as ToolPhaseInfo
     from interpose.payloads import ToolResult as ToolResult
     from interpose.payloads import TransformArgs as TransformArgs
@@ -145,6 +147,7 @@ __all__ = [
     "Host",
     "InputError",
     "InterposeError",
+    "InterruptDecision",
     "InterruptDefinition",
     "InvalidModelRequest",
     "InvalidResume",
@@ -201,6 +204,7 @@ __all__ = [
     "TextTransform",
     "ToolCall",
     "ToolCallInfo",
+    "ToolDecision",
     "ToolError",
     "ToolPhaseInfo",
     "ToolResult",
@@ -227,9 +231,9 @@ OutputError QuotaExceeded RateLimited RequestTooLong ResumeProblem ToolError"""
 _MODEL = (
     "Ability FinishReason Model ModelAnswer ModelContext ModelFactory ModelFinished ModelHandle"
 )
-_PAYLOADS = """Abort AbortInfo Ask ContinueState Deny EndInfo ErrorInfo FinishInfo IterationInfo
-LoopInfo ModelConfig ModelRequest ResolvedTool Skip ToolCall ToolCallInfo ToolPhaseInfo ToolResult
-TransformArgs"""
+_PAYLOADS = """Abort AbortInfo Ask ContinueState Deny EndInfo ErrorInfo FinishInfo
+InterruptDecision IterationInfo LoopInfo ModelConfig ModelRequest ResolvedTool Skip ToolCall
+ToolCallInfo ToolDecision ToolPhaseInfo ToolResult TransformArgs"""
 
 _HOMES = {
     "agui.encoding": "encode",

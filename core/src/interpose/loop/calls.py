@@ -31,6 +31,7 @@ from interpose.payloads import (
     ToolPhaseInfo,
     ToolResult,
 )
+from interpose.services import Decided
 
 _NOT_EXECUTED: Final = "The call was not executed: the run ended before."
 _CUT_SHORT: Final = "The run ended before this call did; it may have had its effect all the same."
@@ -143,9 +144,7 @@ class Calls:
         waiting = [Waiting(each) for each in await hooks.boundary()]
         for item in items:
             if item.result is None and not item.is_clients:
-                text = await self._decide(item)
-                if text is not None:
-                    waiting.append(Waiting(None, item, text))
+                waiting += await self._decide(item)
         if waiting:
             async with owned(self.invalid(items)) as stream:
                 async for event in stream:
@@ -178,12 +177,20 @@ class Calls:
         elif limit is not None:
             self.outcome = LoopEnd(limit=limit)
 
-    async def _decide(self, item: Pending) -> str | None:
-        """Let the layers decide about a call; returns what a person is to be asked, if so."""
-        if item.tool is None:
-            return None
-        decided = await self.hooks.decide(item.call, item.tool.validate)
+    async def _decide(self, item: Pending) -> Sequence[Waiting]:
+        """Let the layers decide about a call; returns what people are to be asked, if so."""
+        decided: Decided | None = None
+        with self.hooks.collecting() as asked:
+            if item.tool is not None:
+                decided = await self.hooks.decide(item.call, item.tool.validate)
+        if asked or decided is None:
+            return [Waiting(each, item) for each in asked]
         item.call = decided.call
+        text = self._decided(item, decided)
+        return () if text is None else [Waiting(None, item, text)]
+
+    def _decided(self, item: Pending, decided: Decided) -> str | None:
+        """Do what the layers decided; returns what a person is asked, if that is it."""
         decision = decided.decision
         if isinstance(decision, Abort):
             self.hooks.abort(decision.reason, decided.layer)
@@ -196,7 +203,9 @@ class Calls:
             source = "cached" if decision.cached else "skipped"
             item.settle(decision.result, source, decided.layer)  # type: ignore[arg-type]
             return None
-        return None if item.approved else item.tool.question(item.call.args)
+        if item.approved or item.tool is None:
+            return None
+        return item.tool.question(item.call.args)
 
     def _cut(self, items: Sequence[Pending]) -> str | None:
         """Refuse the calls that no budget is left for; returns the name of the limit."""

@@ -67,6 +67,7 @@ class LoopRun:
         conversation, hooks = self._conversation, self._hooks
         await conversation.begin()
         resumed = self._resume()
+        hooks.spend_with(self._spending.add)
         try:
             yield RunStartedEvent(
                 thread_id=self._input.thread_id,

@@ -65,6 +65,7 @@ class LoopHooks:
         self.started = False
         self.unfinished: Callable[[], Sequence[BaseEvent]] | None = None
         self.info: LoopInfo | None = None
+        self._spend: Callable[[Sequence[TokenUsage]], None] = _nothing
 
     # Where the loop is -----------------------------------------------------------------------
     @property
@@ -112,6 +113,16 @@ class LoopHooks:
         """Return what the model sees of the run."""
         return ModelContext(self._record, model, message_id)
 
+    def spend_with(self, add: Callable[[Sequence[TokenUsage]], None], /) -> None:
+        """Say how what layers' own model calls use is counted; so is what they used before."""
+        self._spend = add
+        for usage in self._record.side_usage.values():
+            add(usage)
+
+    def spend(self, usage: Sequence[TokenUsage], /) -> None:
+        """Count what a layer's own model call used."""
+        self._spend(usage)
+
     def abort(self, reason: str, layer: str | None = None, /) -> NoReturn:
         """End the run with the cancelled outcome."""
         self._record.abort(layer or self._record.agent, reason)
@@ -127,6 +138,7 @@ class LoopHooks:
     def begin(self) -> None:
         """Forget what an earlier attempt's agent said."""
         self.unfinished = self.info = None
+        self._spend = _nothing
         self._record.failures.used = tuple
 
     def farewell(
@@ -327,6 +339,10 @@ class _Collecting(AbstractContextManager[list[Interrupt], bool]):
         if self._token is not None:
             COLLECTOR.reset(self._token)
         return isinstance(error, EndRun) and self._record.verdict is None and bool(self._found)
+
+
+def _nothing(_: Sequence[TokenUsage]) -> None:
+    """Count nowhere: the agent keeps no budget."""
 
 
 def _changes(frame: Frame, hook: str, answer: object) -> dict[str, Any]:

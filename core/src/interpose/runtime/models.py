@@ -45,6 +45,7 @@ class Handle:
                 if isinstance(event, ModelFinished):
                     reason = event.finish_reason
                     record.side_usage.setdefault(purpose, []).extend(event.usage)
+                    record.loop.spend(event.usage)
                     usage = event.usage
                     break
                 for part in expander.push(event):
