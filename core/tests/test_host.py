@@ -80,7 +80,7 @@ def test_a_capability_that_nobody_provides_is_refused_at_startup() -> None:
 
 
 def test_a_value_that_lacks_the_protocols_members_is_refused() -> None:
-    with pytest.raises(StartupError, match="gives app/store a object that lacks get"):
+    with pytest.raises(StartupError, match="gives app/store an object that lacks get"):
         Host([UsesStore], agent=agent_of(), provide={STORE: object()})
 
 

@@ -562,7 +562,7 @@ def test_many_runs_at_once_on_one_host_never_mix() -> None:  # noqa: C901 - a la
     [
         (ModelConfig(tools=cast("Any", ("search",))), "gave tools with a str"),
         (ModelConfig(system_prompts=cast("Any", "Be brief.")), "gave system_prompts with a str"),
-        (ModelConfig(messages=cast("Any", [3])), "gave messages with a int"),
+        (ModelConfig(messages=cast("Any", [3])), "gave messages with an int"),
     ],
 )
 def test_what_on_config_gives_is_checked_and_the_layer_is_named(

@@ -474,7 +474,7 @@ def test_a_model_of_the_host_cannot_need_what_one_run_has(embedded: Path) -> Non
     ("use", "told"),
     [
         ("parts:Fails", "model m (parts:Fails) could not start: RuntimeError: no such account"),
-        ("parts:MakesNone", "[models.m] gave a object, which is no model"),
+        ("parts:MakesNone", "[models.m] gave an object, which is no model"),
     ],
 )
 def test_a_factory_that_makes_no_model_is_a_problem_at_startup(

@@ -392,7 +392,7 @@ def test_values_that_are_no_functions_are_refused() -> None:
     assert "no function" in str(refusal(lambda: tool(Shop)))
     assert "no function" in str(refusal(lambda: tool(3)))  # type: ignore[call-overload]
     assert "is a tool already" in str(refusal(lambda: tool(tool(len_of))))
-    assert "given as a int" in str(refusal(lambda: tool(len_of, parameters=3)))  # type: ignore[call-overload]
+    assert "given as an int" in str(refusal(lambda: tool(len_of, parameters=3)))  # type: ignore[call-overload]
 
 
 def len_of(text: str) -> int:
@@ -607,7 +607,7 @@ class Foreign:
         (Tool(name="x", description="", parameters={}), "client_tool("),
         ({"name": "x"}, "a dict of builtins is no tool of Interpose"),
         ("search", "a str of builtins"),
-        (None, "a NoneType of builtins"),
+        (None, "None is no tool of Interpose"),
     ],
 )
 def test_what_is_no_tool_is_refused_with_its_place(value: object, said: str) -> None:

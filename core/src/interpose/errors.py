@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -247,3 +248,15 @@ def nearest(word: str, choices: Iterable[str], likeness: float = 0.6) -> str | N
 
     found: list[Any] = get_close_matches(word, list(choices), n=1, cutoff=likeness)
     return str(found[0]) if found else None
+
+
+def described(value: object) -> str:
+    """Name what a value is, for a message: ``a StrandsAgent``, ``the class Chat``."""
+    if isinstance(value, type):
+        return f"the class {value.__qualname__}"
+    if isinstance(value, ModuleType):
+        return f"the module {value.__name__}"
+    if value is None:
+        return "None"
+    kind = type(value).__name__
+    return f"{'an' if kind[0].lower() in 'aeiou' else 'a'} {kind}"

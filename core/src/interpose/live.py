@@ -14,7 +14,7 @@ from typing import Any
 from interpose.authoring import Agent, Point
 from interpose.capability import Capability
 from interpose.context import LifespanContext
-from interpose.errors import UsageError
+from interpose.errors import UsageError, described
 from interpose.logs import bound, cause
 from interpose.loop.scripted import ScriptedModel
 from interpose.model import Model
@@ -252,7 +252,7 @@ def _make_model(model: str, prepared: PreparedPart, ctx: LifespanContext) -> Mod
     made = prepared.part.target()(prepared.settings, ctx)
     if not callable(getattr(made, "stream", None)):
         raise UsageError(
-            f"[models.{model}] gave a {type(made).__name__}, which is no model",
+            f"[models.{model}] gave {described(made)}, which is no model",
             hint="a model has `stream(self, request, ctx)` that yields AG-UI events",
         )
     return made  # type: ignore[no-any-return]

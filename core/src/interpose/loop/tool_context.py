@@ -14,7 +14,7 @@ from pydantic_core import from_json, to_json
 
 from interpose.capability import Capability
 from interpose.context import AgentContext
-from interpose.errors import UsageError
+from interpose.errors import UsageError, described
 from interpose.payloads import ToolCall
 from interpose.services import Clock
 
@@ -157,7 +157,7 @@ class ToolContext:
             plain = from_json(to_json(value, inf_nan_mode="strings"))
         except ValueError as error:
             raise UsageError(
-                f"the tool {self.name!r} reports a {type(value).__name__} as progress",
+                f"the tool {self.name!r} reports {described(value)} as progress",
                 hint="report what can be written as JSON",
             ) from error
         self.emit(CustomEvent(name=PROGRESS, value={"toolCallId": self.call.id, "value": plain}))
@@ -170,7 +170,7 @@ class ToolContext:
         :class:`UsageError` otherwise. After the call has ended it is dropped with a warning.
         """
         if not isinstance(event, BaseEvent):
-            raise UsageError(f"the tool {self.name!r} emits a {type(event).__name__}, no event")
+            raise UsageError(f"the tool {self.name!r} emits {described(event)}, no event")
         own = getattr(event, "tool_call_id", None) == self.call.id
         if event.type in _REFUSED or (event.type is EventType.TOOL_CALL_RESULT and own):
             raise UsageError(

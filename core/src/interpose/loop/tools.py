@@ -25,7 +25,7 @@ from ag_ui.core import Tool
 from pydantic import BaseModel
 from pydantic_core import from_json
 
-from interpose.errors import UsageError
+from interpose.errors import UsageError, described
 from interpose.loop.signature import Function, read_function
 from interpose.loop.tool_arguments import (
     Arguments,
@@ -287,9 +287,7 @@ def tools_of(values: Iterable[object], place: str = "") -> tuple[LoopTool, ...]:
     :class:`UsageError`.
     """
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
-        raise UsageError(
-            f"tools are given as a list, not as a {type(values).__name__}", where=place
-        )
+        raise UsageError(f"tools are given as a list, not as {described(values)}", where=place)
     found: dict[str, tuple[LoopTool, str]] = {}
     for index, value in enumerate(values):
         at = f"{place or 'tools'}[{index}]"
@@ -316,10 +314,8 @@ def _tool_of(value: object, at: str) -> LoopTool:
             hint = "what the client runs is made with client_tool(name, description, parameters)"
         elif callable(value):
             hint = "if its class is yours, tool(object, name=...); else a function that calls it"
-        shown = f"the class {kind.__name__}" if isinstance(value, type) else f"a {kind.__name__}"
-        raise UsageError(
-            f"{shown} of {kind.__module__} is no tool of Interpose", where=at, hint=hint
-        )
+        shown = "None" if value is None else f"{described(value)} of {kind.__module__}"
+        raise UsageError(f"{shown} is no tool of Interpose", where=at, hint=hint)
     try:
         return tool(value)
     except UsageError as error:
@@ -334,7 +330,7 @@ def _arguments(parameters: object, function: Function, name: str) -> Arguments:
     if isinstance(parameters, Mapping):
         return SchemaArguments(parameters, function, f"the parameters of the tool {name!r}")
     raise UsageError(
-        f"the parameters of the tool {name!r} are given as a {type(parameters).__name__}",
+        f"the parameters of the tool {name!r} are given as {described(parameters)}",
         where=function.where,
         hint="give a pydantic model class, a JSON Schema, or nothing",
     )

@@ -14,7 +14,7 @@ from ag_ui.core import BaseEvent, Interrupt, TokenUsage, Tool
 from pydantic import BaseModel
 
 from interpose.authoring import CallModel, CallStep, CallTool
-from interpose.errors import MiddlewareError
+from interpose.errors import MiddlewareError, described
 from interpose.interrupts import Resolutions
 from interpose.model import Model, ModelContext
 from interpose.payloads import (
@@ -350,7 +350,7 @@ def _changes(frame: Frame, hook: str, answer: object) -> dict[str, Any]:
         return {}
     if not isinstance(answer, ModelConfig):
         raise MiddlewareError(
-            f"{hook} of layer {frame.layer.id!r} returned a {type(answer).__name__}",
+            f"{hook} of layer {frame.layer.id!r} returned {described(answer)}",
             hint="return a ModelConfig with what changes, or None",
         )
     refuse_observer(frame, hook)
@@ -368,7 +368,7 @@ def _all(frame: Frame, hook: str, name: str, kind: type, given: Any) -> tuple[An
     wrong = [given] if isinstance(given, str) else [i for i in items if not isinstance(i, kind)]
     if wrong:
         raise MiddlewareError(
-            f"{hook} of layer {frame.layer.id!r} gave {name} with a {type(wrong[0]).__name__}",
+            f"{hook} of layer {frame.layer.id!r} gave {name} with {described(wrong[0])}",
             hint=_WANTED[name],
         )
     return items

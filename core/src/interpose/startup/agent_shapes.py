@@ -15,7 +15,7 @@ from ag_ui.core import BaseEvent, RunAgentInput
 
 from interpose.authoring import Agent
 from interpose.context import AgentContext
-from interpose.errors import Problem
+from interpose.errors import Problem, described
 from interpose.startup.frameworks import Framework, recognise
 
 _CONTEXT_NAMES: Final = ("ctx", "context")
@@ -158,15 +158,3 @@ def framework_problem(framework: Framework, value: object, named: Named) -> Prob
         framework.remedy(variable, module),
         "framework-agent",
     )
-
-
-def described(value: object) -> str:
-    """Name what a value is, for a message: ``a StrandsAgent``, ``the class Chat``."""
-    if isinstance(value, type):
-        return f"the class {value.__qualname__}"
-    if inspect.ismodule(value):
-        return f"the module {value.__name__}"
-    if value is None:
-        return "None"
-    kind = type(value).__name__
-    return f"{'an' if kind[0].lower() in 'aeiou' else 'a'} {kind}"

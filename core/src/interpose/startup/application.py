@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from interpose.capability import Capability
-from interpose.errors import Problem
+from interpose.errors import Problem, described
 
 
 def check_application(
@@ -24,7 +24,7 @@ def check_application(
             )
         elif missing:
             yield _problem(
-                f"Host(provide=...) gives {capability.name} a {type(value).__name__} that lacks "
+                f"Host(provide=...) gives {capability.name} {described(value)} that lacks "
                 f"{', '.join(missing)}.",
                 "Give it a value with these members.",
             )

@@ -12,9 +12,10 @@ from typing import Any, Final
 
 from interpose.authoring import AgentFactory, Middleware, Provider
 from interpose.capability import CREDENTIALS, PRINCIPAL, Capability
+from interpose.errors import described
 from interpose.model import ModelFactory
 from interpose.startup.adapting import factory_faults
-from interpose.startup.agent_shapes import described, fits
+from interpose.startup.agent_shapes import fits
 from interpose.startup.declaration_rules import once_faults
 from interpose.startup.inspection import (
     inspect_middleware,

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from interpose.errors import Problem
+from interpose.errors import Problem, described
 from interpose.startup.adapting import source_of
-from interpose.startup.agent_shapes import Named, described
+from interpose.startup.agent_shapes import Named
 from interpose.startup.class_checks import class_faults, kind_of, not_a
 from interpose.startup.discovery import ID, PluginEntry
 from interpose.startup.hook_checks import find_hooks

@@ -24,7 +24,7 @@ from interpose.authoring import (
     NoSettings,
     Provider,
 )
-from interpose.errors import nearest
+from interpose.errors import described, nearest
 from interpose.events import MARK
 from interpose.model import ModelFactory
 from interpose.startup.declaration_rules import declaration_faults, once_faults, slips
@@ -211,7 +211,7 @@ def _shared_state_faults(cls: type) -> Iterator[str]:
                 "__"
             ):
                 yield (
-                    f"the class attribute {name} is a {type(value).__name__}, which all runs would "
+                    f"the class attribute {name} is {described(value)}, which all runs would "
                     f"share; make it a tuple or frozenset, or set self.{name} in setup"
                 )
 

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from interpose.authoring import Declaration, Layer
-from interpose.errors import Problem, StartupError
+from interpose.errors import Problem, StartupError, described
 from interpose.loop.factory import LoopSettings
 from interpose.plan import SettingOrigin
 from interpose.startup.adapting import AgentSource
@@ -325,7 +325,7 @@ class _Preparation:
                     return declared
                 said = f"declare of {part.name} returned what cannot be: {'; '.join(faults)}"
             else:
-                said = f"declare of {part.name} returned a {type(declared).__name__}"
+                said = f"declare of {part.name} returned {described(declared)}"
         where = tuple(filter(None, (config.place, part.distribution)))
         hint = "It must return a Declaration for any valid settings; tell its authors."
         self.problems.append(Problem("failed-declare", f"{said}.", where, hint))
