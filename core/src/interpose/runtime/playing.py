@@ -135,7 +135,10 @@ class Play:
         if end is None:  # unreachable: _fail has just seen to it
             return
         if isinstance(end.info, ErrorInfo):
-            record.report("host", end.info.error, f"run failed: {end.info.code}")
+            if isinstance(end.info.error, Reject):
+                record.report_refusal(end.info.error)
+            else:
+                record.report("host", end.info.error, f"run failed: {end.info.code}")
         try:
             try:
                 if driven and self._source is not None:

@@ -14,7 +14,14 @@ from ag_ui.core import BaseEvent, Interrupt, Message, RunAgentInput, TokenUsage
 
 from interpose.agui import CHUNKS
 from interpose.capability import Capability
-from interpose.errors import CapabilityError, MiddlewareError, RunError, UsageError
+from interpose.errors import (
+    CapabilityError,
+    MiddlewareError,
+    Reject,
+    RunError,
+    UsageError,
+    described,
+)
 from interpose.logs import bound, cause
 from interpose.runtime.control import COLLECTOR, EndRun, Fail, Finish, Pause, Stop, Verdict
 from interpose.runtime.failure import Failures
@@ -186,7 +193,7 @@ class RunRecord:
         missing = capability.missing_members(value)
         if missing:
             raise CapabilityError(
-                f"layer {layer!r} provides {capability.name!r} with a {type(value).__name__} "
+                f"layer {layer!r} provides {capability.name!r} with {described(value)} "
                 f"that lacks {', '.join(missing)}",
             )
         self._values[capability] = value
@@ -199,7 +206,7 @@ class RunRecord:
         """End as a success."""
         if text is not None and not isinstance(text, str):
             raise MiddlewareError(
-                f"layer {layer!r} called ctx.finish with a {type(text).__name__}",
+                f"layer {layer!r} called ctx.finish with {described(text)}",
                 hint="give it the text of the last message, or nothing",
             )
         self._decide(Finish(layer, text))
@@ -237,13 +244,12 @@ class RunRecord:
         """Put an event into the inbox of the next layer further out that looks at events."""
         if not isinstance(event, BaseEvent):
             raise MiddlewareError(
-                f"layer {layer!r} called ctx.emit with a {type(event).__name__}",
+                f"layer {layer!r} called ctx.emit with {described(event)}",
                 hint="give it an event of ag_ui.core",
             )
         if event.__class__ in CHUNKS:
             raise MiddlewareError(
-                f"layer {layer!r} called ctx.emit with a {type(event).__name__}, which is no whole "
-                "event",
+                f"layer {layer!r} called ctx.emit with {described(event)}, which is no whole event",
                 hint="emit START, CONTENT and END; what opens and what closes is then certain",
             )
         if self.ended:
@@ -313,6 +319,11 @@ class RunRecord:
         scrub = self.program.scrub
         log.error("{}: {} ({})", layer, said, scrub(cause(error)))
         log.debug("{}", scrub("".join(traceback.format_exception(error))))
+
+    def report_refusal(self, refusal: Reject) -> None:
+        """Log that the run was refused: no failure, as what the client asked was not taken."""
+        said = self.program.scrub(refusal.message)
+        self.log("host").opt(depth=1).warning("host: run refused: {} ({})", refusal.code, said)
 
     # Cancellation ----------------------------------------------------------------------------
     def cancel(
