@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from threading import Timer
 
 import pytest
 from commandline import CommandLine
@@ -52,7 +53,14 @@ What the consumer saw
 ---------------------
 Done: your money is on its way back to you.
 """
-TERMINAL = "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)"
+# A job in the background is started with Ctrl-C ignored, and its children inherit that.
+TERMINAL = """\
+import pty, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+sys.exit(pty.spawn(sys.argv[1:]) >> 8)
+"""
+SECONDS = 60
+"""After that a demo that hangs is ended."""
 
 
 @pytest.fixture
@@ -119,6 +127,8 @@ def at_a_terminal(cli: CommandLine, answers: Sequence[tuple[str, str]]) -> tuple
         assert shown.stdin
         assert shown.stdout
         assert shown.stderr
+        late = Timer(SECONDS, shown.kill)
+        late.start()
         said = b""
         for awaited, typed in answers:
             before = len(said)
@@ -130,6 +140,7 @@ def at_a_terminal(cli: CommandLine, answers: Sequence[tuple[str, str]]) -> tuple
             shown.stdin.flush()
         said += shown.stdout.read()
         assert shown.stderr.read() == b""
+        late.cancel()
     return shown.returncode, said.decode().replace("\r\n", "\n")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import select
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,6 +16,9 @@ from interpose.loop.continuation import TOOL
 
 _ASKED: Final = "Approve? [y]es, [n]o, [e]dit the arguments: "
 _BY_DEFAULT: Final = "yes (answered by the demo: nobody is at a terminal)"
+
+_LOOK_UP: Final = 0.1
+"""Seconds after which a waiting demo looks whether it was interrupted."""
 
 Validate = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 """Checks edited arguments; raises ValueError."""
@@ -44,11 +48,11 @@ def ask(interrupt: Interrupt, validate: Validate) -> Answered:
 
 def _asked(arguments: Mapping[str, Any], validate: Validate) -> dict[str, Any]:
     while True:
-        word = input(_ASKED).strip().lower()
+        word = _line(_ASKED).strip().lower()
         if word in ("y", "yes", ""):
             return {"approved": True}
         if word in ("n", "no"):
-            reason = input("Why not? (The model reads it.) ").strip()
+            reason = _line("Why not? (The model reads it.) ").strip()
             return {"approved": False, **({"reason": reason} if reason else {})}
         if word in ("e", "edit"):
             edited = _edited(arguments, validate)
@@ -58,7 +62,7 @@ def _asked(arguments: Mapping[str, Any], validate: Validate) -> dict[str, Any]:
 
 def _edited(arguments: Mapping[str, Any], validate: Validate) -> Mapping[str, Any] | None:
     print(f"Now: {json.dumps(arguments, ensure_ascii=False)}")
-    text = input("The arguments instead, as JSON: ")
+    text = _line("The arguments instead, as JSON: ")
     try:
         found = json.loads(text)
         if not isinstance(found, dict):
@@ -68,6 +72,22 @@ def _edited(arguments: Mapping[str, Any], validate: Validate) -> Mapping[str, An
         print(f"That does not do: {error}")
         return None
     return found
+
+
+def _line(prompt: str) -> str:
+    """Return a line that is typed, without its end. Raises EOFError when there is none.
+
+    ``input`` alone may miss a Ctrl-C that comes just as it begins to wait, so the wait is ours.
+    """
+    if sys.platform == "win32":  # consoles cannot be waited for there
+        return input(prompt)
+    print(prompt, end="", flush=True)
+    while not select.select([sys.stdin], [], [], _LOOK_UP)[0]:
+        pass
+    line = sys.stdin.readline()
+    if not line:
+        raise EOFError
+    return line.rstrip("\n")
 
 
 def _arguments(interrupt: Interrupt) -> Mapping[str, Any]:
