@@ -62,14 +62,15 @@ class Spy(ScriptedModel):
 class Hanging:
     """A model that says a word, then waits for ever; ``closed`` counts its closed streams."""
 
-    def __init__(self) -> None:
+    def __init__(self, said: str = "Well") -> None:
+        self._said = said
         self.waits = asyncio.Event()
         self.closed = 0
 
     async def stream(self, request: ModelRequest, ctx: ModelContext, /) -> AsyncIterator[BaseEvent]:
         try:
             yield TextMessageStartEvent(message_id=ctx.message_id, role="assistant")
-            yield TextMessageContentEvent(message_id=ctx.message_id, delta="Well")
+            yield TextMessageContentEvent(message_id=ctx.message_id, delta=self._said)
             self.waits.set()
             await asyncio.Event().wait()
             yield TextMessageEndEvent(message_id=ctx.message_id)

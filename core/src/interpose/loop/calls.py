@@ -242,6 +242,7 @@ class Calls:
             send=send,
             interrupt=hooks.interrupt,
             abort=hooks.abort,
+            resolutions=item.resolutions,
         )
         ran = done = False
 
@@ -296,8 +297,7 @@ class Calls:
             parts = self.parts
             budget = tightest(parts.budget, Budget(tool_calls=parts.until.most_calls))
             job = Delegation(self.ctx, self.spending, budget, self.origin, self.taken, forward)
-            async with asyncio.timeout(tool.timeout):
-                return await delegate(call, job)  # type: ignore[no-any-return]
+            return await delegate(call, job, tool.timeout)  # type: ignore[no-any-return]
         timeout = self.parts.tool_timeout if tool.timeout is None else tool.timeout
         return await execute(tool, call, context, timeout=timeout)
 

@@ -31,6 +31,7 @@ from interpose.loop.conversation import Conversation
 from interpose.loop.limits import tightest
 from interpose.loop.settings import LoopParts
 from interpose.loop.streams import owned
+from interpose.loop.time_limit import TimeLimit
 from interpose.loop.tools import LoopTool, tool
 from interpose.loop_errors import ToolError
 from interpose.payloads import Effect, ToolCall, ToolResult
@@ -90,8 +91,10 @@ class Subagent:
         """Refuse: only a loop can run it."""
         raise UsageError(f"the agent {self._name!r} was called outside a loop; task: {len(task)}")
 
-    async def delegate(self, call: ToolCall, job: Delegation) -> ToolResult:
-        """Play the agent for a tool call; its last text is the result."""
+    async def delegate(
+        self, call: ToolCall, job: Delegation, seconds: float | None = None
+    ) -> ToolResult:
+        """Play the agent for a tool call, this long at most; its last text is the result."""
         ident = str(uuid4())
         parent = job.ctx.loop.position
         started = SubagentStartedEvent(
@@ -108,19 +111,21 @@ class Subagent:
         is_loop = isinstance(self._agent, LoopAgent)
         events = self._loop(task, ident, call, job) if is_loop else self._other(task, ident, job)
         try:
-            async for event in events:
-                transcript.apply(event)
-                job.send(lane.take(event))
+            async with TimeLimit(call, job.ctx.clock, seconds):
+                async for event in events:
+                    transcript.apply(event)
+                    job.send(lane.take(event))
         except Exception as error:
             said = error.message if isinstance(error, ToolError) else type(error).__name__
-            for closing in lane.closing():
-                job.send(closing)
+            async for event in lane.closing(job):
+                job.send(lane.take(event))
             await _say(SubagentErrorEvent(subagent_run_id=ident, message=said), job)
             raise
         finally:
             await events.aclose()
-        for closing in lane.closing():
-            job.send(closing)
+        async for event in lane.closing(job):
+            transcript.apply(event)
+            job.send(lane.take(event))
         await _say(SubagentFinishedEvent(subagent_run_id=ident), job)
         return ToolResult(transcript.text)
 
@@ -156,29 +161,33 @@ class Subagent:
         run_input = RunAgentInput(
             thread_id=ident, run_id=ident, messages=[UserMessage(id=str(uuid4()), content=task)]
         )
-        expander = Expander()
         given = (run_input, job.ctx) if _takes_context(self._agent.run) else (run_input,)
         stream = cast("AsyncIterator[BaseEvent]", self._agent.run(*given))
-        try:
-            async for event in stream:
-                if isinstance(event, RunErrorEvent):
-                    raise ToolError(f"The agent {self._name} failed.")
-                if isinstance(event, RunFinishedEvent):
-                    if isinstance(event.outcome, RunFinishedInterruptOutcome):
-                        raise ToolError(
-                            f"The agent {self._name} waits for people, and nobody can be asked."
-                        )
-                    return
-                if event.type in _DROPPED:
-                    continue
+        async with owned(stream), owned(self._whole(stream)) as events:
+            async for event in events:
+                async with owned(job.ctx.rewrite(only(event))) as rewritten:
+                    async for each in rewritten:
+                        yield each
+
+    async def _whole(self, stream: AsyncIterator[BaseEvent]) -> AsyncGenerator[BaseEvent, None]:
+        """Yield what another agent says, expanded. Raises :class:`ToolError` if it fails."""
+        expander = Expander()
+        async for event in stream:
+            if isinstance(event, RunErrorEvent):
+                raise ToolError(f"The agent {self._name} failed.")
+            if isinstance(event, RunFinishedEvent):
+                if isinstance(event.outcome, RunFinishedInterruptOutcome):
+                    raise ToolError(
+                        f"The agent {self._name} waits for people, and nobody can be asked."
+                    )
+                break
+            if event.type not in _DROPPED:
                 for part in expander.push(event):
-                    async with owned(job.ctx.rewrite(only(part))) as events:
-                        async for rewritten in events:
-                            yield rewritten
-        finally:
-            aclose = getattr(stream, "aclose", None)
-            if aclose is not None:
-                await aclose()
+                    yield part
+        else:
+            raise ToolError(f"The agent {self._name} broke off before its end.")
+        for part in expander.close():
+            yield part
 
 
 class _Lane:
@@ -198,8 +207,25 @@ class _Lane:
         self._verifier.check(event)
         return event
 
-    def closing(self) -> Sequence[BaseEvent]:
-        """Return what ends all that is open in it, but not the subagent itself."""
+    async def closing(self, job: Delegation) -> AsyncIterator[BaseEvent]:
+        """Yield what ends all that is open in it, but not the subagent itself; still to be taken.
+
+        The layers see the ends first: one that holds text back gives it now, or never.
+        """
+        for end in self._open():
+            async with owned(job.ctx.rewrite(only(self._unmarked(end)))) as events:
+                async for event in events:
+                    yield event
+        for end in self._open():
+            yield self._unmarked(end)
+
+    def _unmarked(self, event: BaseEvent) -> BaseEvent:
+        """Return an event as the layers see those of the agent."""
+        if getattr(event, "subagent_run_id", None) != self._ident:
+            return event
+        return event.model_copy(update={"subagent_run_id": None})
+
+    def _open(self) -> Sequence[BaseEvent]:
         return [
             event
             for event in self._verifier.open_events()
