@@ -253,6 +253,7 @@ def test_without_settings_it_is_the_loop_that_code_makes(embedded: Path) -> None
         ("max_tool_calls = -1", "agents.default.max_tool_calls"),
         ("tool_timeout = 0", "agents.default.tool_timeout"),
         ("answer_within = inf", "agents.default.answer_within"),
+        ("answer_within = 1e300", "agents.default.answer_within"),
         ("repairs = -1", "agents.default.repairs"),
         ('tools = "parts:look"', "agents.default.tools"),
         ('settings = "warm"', "agents.default.settings"),

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from ag_ui.core import Message, Tool
 
-from interpose.errors import MiddlewareError, UsageError
+from interpose.errors import MiddlewareError, Reject, UsageError
 from interpose.loop.tools import LoopTool, client_tool, resolved
 from interpose.loop.tools import tool as make_tool
 from interpose.loop_errors import ToolError
@@ -27,20 +27,18 @@ _NAMES: Final[dict[str, Any]] = {
 
 
 class ToolSet:
-    """What can be called in a run. ``declared`` is what requests show unless a layer says else."""
+    """What can be called in a run. ``declared`` is what requests show unless a layer says else.
+
+    Raises :class:`Reject` for a tool of the client that cannot be one.
+    """
 
     def __init__(self, own: Sequence[LoopTool], client: Sequence[Tool]) -> None:
         self._own = {each.name: each for each in own}
-        self._client = {
-            each.name: client_tool(each.name, each.description, _object(each.parameters))
-            for each in client
-        }
-        both = sorted(self._own.keys() & self._client.keys())
+        self._client = {each.name: _clients(each) for each in client}
+        taken = {*self._own, *((DISCLOSE,) if any(tool.lazy for tool in own) else ())}
+        both = sorted(taken & self._client.keys())
         if both:
-            raise UsageError(
-                f"the client brings tools that the agent has itself: {', '.join(both)}",
-                hint="give one of each two another name",
-            )
+            raise _refused(f"the agent has a tool of that name itself: {', '.join(both)}")
         self._resolved: dict[str, tuple[ResolvedTool, LoopTool]] = {}
         self.disclosed: dict[str, None] = {}
 
@@ -116,6 +114,30 @@ class ToolSet:
             return self._client[name]
         shown_tool = names[name]  # nobody here runs it: the client does
         return client_tool(name, shown_tool.description, _object(shown_tool.parameters))
+
+
+def check_disclosing(tools: Sequence[LoopTool], place: str) -> None:
+    """Raise :class:`UsageError` when an agent with lazy tools has one that bears our own name."""
+    lazy = next((tool.name for tool in tools if tool.lazy), None)
+    if lazy is not None and any(tool.name == DISCLOSE for tool in tools):
+        raise UsageError(
+            f"a tool is named {DISCLOSE!r}, as the one with which the model asks for the lazy "
+            f"tool {lazy!r}",
+            where=place,
+            hint="give it another name: tool(function, name=...)",
+        )
+
+
+def _clients(given: Tool) -> LoopTool:
+    """Return a tool of the client. It is the client's mistake if it cannot be one."""
+    try:
+        return client_tool(given.name, given.description, _object(given.parameters))
+    except UsageError as error:
+        raise _refused(error.message) from error
+
+
+def _refused(why: str) -> Reject:
+    return Reject("invalid-input", f"The tools of the input cannot be used: {why}.", status=400)
 
 
 def check_names(tools: Sequence[Tool]) -> None:

@@ -11,7 +11,14 @@ from interpose.authoring import Agent, AgentFactory, Point, Settings
 from interpose.context import LifespanContext
 from interpose.errors import UsageError
 from interpose.loop.agent import LoopAgent
-from interpose.loop.limits import Budget, Strategy, combine, max_iterations, max_tool_calls
+from interpose.loop.limits import (
+    LONGEST,
+    Budget,
+    Strategy,
+    combine,
+    max_iterations,
+    max_tool_calls,
+)
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0)]
@@ -49,7 +56,7 @@ class LoopSettings(Settings):
     repairs: Count = Field(
         default=1, description="Further model calls when structured output is not valid."
     )
-    answer_within: Seconds = Field(
+    answer_within: Annotated[Seconds, Field(le=LONGEST)] = Field(
         default=86_400.0, description="Seconds that people have to answer a paused run."
     )
 

@@ -2,14 +2,40 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from ag_ui.core import TokenUsage
 
 from interpose.errors import UsageError
 from interpose.services import Clock
+
+LONGEST: Final = 315_360_000.0
+"""Seconds that people may have to answer, at most: ten years."""
+
+
+def check_count(owner: str, name: str, value: object, *, least: int = 0) -> None:
+    """Raise :class:`UsageError` unless an argument of ``owner`` is a count, not too small."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise UsageError(
+            f"{name} is {value!r}",
+            where=f"{owner}({name}=...)",
+            hint=f"give a whole number, {least} or more",
+        )
+
+
+def check_seconds(owner: str, name: str, value: object, *, most: float = math.inf) -> None:
+    """Raise :class:`UsageError` unless an argument of ``owner`` is a time that passes."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 < value <= most or value == math.inf:  # type: ignore[operator]
+        bound = "" if most == math.inf else f", {most:.0f} at most"
+        raise UsageError(
+            f"{name} is {value!r}",
+            where=f"{owner}({name}=...)",
+            hint=f"give seconds, more than 0{bound}",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +126,8 @@ def as_strategy(given: StrategyLike) -> Strategy:
     )
 
 
-def _check(name: str, most: int) -> None:
-    if most < 0:
+def _check(name: str, most: object) -> None:
+    if isinstance(most, bool) or not isinstance(most, int) or most < 0:
         raise UsageError(f"{name}({most!r}) counts nothing", hint=f"as in {name}(5)")
 
 
@@ -110,13 +136,21 @@ class Budget:
     """What one turn may spend: a run with its subagents and its continuations.
 
     Checked before each model call and each tool call. ``seconds`` do not count the time that
-    people take to answer.
+    people take to answer. Counts are 0 or more, ``seconds`` more than 0; anything else is a
+    :class:`UsageError`.
     """
 
     seconds: float | None = None
     tokens: int | None = None
     model_calls: int | None = None
     tool_calls: int | None = None
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if value is not None:
+                check = check_seconds if each.name == "seconds" else check_count
+                check("Budget", each.name, value)
 
 
 def tightest(*budgets: Budget | None) -> Budget:

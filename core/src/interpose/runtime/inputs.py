@@ -53,17 +53,17 @@ def answering(run_input: RunAgentInput, answers: Answers) -> RunAgentInput:
         raise UsageError(
             "resume was given beside an input that has its own", hint="leave one of them out"
         )
-    entries = (
-        [
+    if isinstance(answers, Mapping) and all(isinstance(interrupt, str) for interrupt in answers):
+        entries = [
             ResumeEntry(interrupt_id=interrupt, status="resolved", payload=payload)
             for interrupt, payload in answers.items()
         ]
-        if isinstance(answers, Mapping)
-        else list(answers)
-    )
-    if not all(isinstance(entry, ResumeEntry) for entry in entries):
+    elif isinstance(answers, Sequence) and all(isinstance(e, ResumeEntry) for e in answers):
+        entries = list(answers)
+    else:
         raise UsageError(
             "resume holds something else than answers",
+            where="host.run(resume=...)",
             hint="a mapping from interrupt ids to answers, or ag_ui.core.ResumeEntry objects",
         )
     return run_input.model_copy(update={"resume": entries})
