@@ -242,7 +242,6 @@ class Calls:
             send=send,
             interrupt=hooks.interrupt,
             abort=hooks.abort,
-            resolutions=item.resolutions,
         )
         ran = done = False
 

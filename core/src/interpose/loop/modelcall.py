@@ -112,9 +112,9 @@ class Answer:
             self.finish_reason = "tool_calls" if self.calls else "stop"
 
     def _closing(self) -> Sequence[BaseEvent]:
-        """Return the ends that the model left out."""
+        """Return the ends that the model left out, of what was opened last first."""
         ends: list[BaseEvent] = []
-        for kind, ident in self._open:
+        for kind, ident in reversed(self._open):
             field_name = "tool_call_id" if kind is ToolCallEndEvent else "message_id"
             ends.append(kind.model_validate({field_name: ident}))
         return ends
