@@ -9,6 +9,7 @@ from typing import Final, Literal
 
 from ag_ui.core import BaseEvent, Interrupt
 
+from interpose.interrupts import Resolutions
 from interpose.loop.streams import owned
 from interpose.loop.tools import LoopTool
 from interpose.payloads import ToolCall, ToolCallInfo, ToolResult
@@ -25,7 +26,7 @@ class Pending:
 
     ``raw``: the arguments as the model wrote them, parsed. ``result``: set when the call needs no
     execution. ``tool`` None: there is none. ``approved``: a person has said yes;
-    ``edited``: to other arguments.
+    ``edited``: to other arguments. ``resolutions``: answers to what the call itself had asked.
     """
 
     call: ToolCall
@@ -37,6 +38,7 @@ class Pending:
     reason: str | None = None
     approved: bool = False
     edited: bool = False
+    resolutions: Resolutions = field(default_factory=Resolutions)
 
     @property
     def is_clients(self) -> bool:

@@ -242,6 +242,7 @@ class Calls:
             send=send,
             interrupt=hooks.interrupt,
             abort=hooks.abort,
+            resolutions=item.resolutions,
         )
         ran = done = False
 

@@ -17,14 +17,15 @@ from ag_ui.core import (
     Tool,
 )
 
-from interpose.agui import Transcript
+from interpose.agui import Expander, Transcript
 from interpose.context import AgentContext
+from interpose.errors import MiddlewareError
 from interpose.loop.batch import Pending
 from interpose.loop.calls import Calls, LoopEnd, Waiting, open_calls
 from interpose.loop.catalogue import ToolSet, check_names
 from interpose.loop.history import requestable
 from interpose.loop.limits import LoopState, Spending
-from interpose.loop.modelcall import Answer, ids_of
+from interpose.loop.modelcall import Answer, checked, ids_of
 from interpose.loop.settings import LoopParts
 from interpose.loop.streams import owned
 from interpose.model import Model, ModelFinished
@@ -78,6 +79,8 @@ class Conversation:
         self._outcome: LoopEnd | None = None
         self._ran = False
         self._counts = True
+        self._over_with = False
+        """Whether the iteration has been played to its end."""
         self._sent: ModelRequest | None = None
         self._position = self.hooks.position
 
@@ -130,20 +133,31 @@ class Conversation:
                 self.end = LoopEnd(limit=limit)
                 return
             self._ran, self._counts, self._outcome = False, True, None
+            self._over_with = False
             self._enter_iteration(None)
             async with owned(self._folded(self.hooks.step(self._iteration))) as stream:
                 async for event in stream:
                     yield event
             # A pause before the model is no iteration: the run that goes on makes it.
             self.iterations += self._counts
+            if self._ran and not self._over_with:
+                raise MiddlewareError(
+                    "a layer's around_step ended before the iteration inside it had",
+                    hint="iterate over call_next() to its end, or end the run: ctx.finish",
+                )
             # A layer that answered in the step's place has given the answer.
             self.end = self._outcome if self._ran else LoopEnd()
 
     async def _folded(self, events: AsyncIterator[BaseEvent]) -> AsyncIterator[BaseEvent]:
+        expander = Expander()
         async with owned(events) as stream:
-            async for event in stream:
-                self.transcript.apply(event)
-                yield event
+            async for given in stream:
+                for event in expander.push(given):
+                    self.transcript.apply(event)
+                    yield event
+        for event in expander.close():
+            self.transcript.apply(event)
+            yield event
 
     async def _iteration(self) -> AsyncIterator[BaseEvent]:
         self._ran, self._counts, self._outcome = True, True, None
@@ -156,6 +170,7 @@ class Conversation:
             async for event in stream:
                 yield event
         yield StepFinishedEvent(step_name=step)
+        self._over_with = True
 
     def _enter_iteration(self, message_id: str | None) -> None:
         """Say where the loop is; ``around_step`` sees its own iteration, too."""
@@ -274,11 +289,20 @@ class Conversation:
         self._sent = request
         self.spending.model_calls += 1
         stream = model.stream(request, self.hooks.context(request.model, message_id))
+        expander = Expander()
         try:
-            async for event in stream:
-                if isinstance(event, ModelFinished):
-                    used += event.usage
-                yield event
+            async with owned(checked(stream, request.model)) as events:
+                async for given in events:
+                    if isinstance(given, ModelFinished):
+                        used += given.usage
+                        for part in expander.close():
+                            yield part
+                        yield given
+                    else:
+                        for part in expander.push(given):
+                            yield part
+            for part in expander.close():
+                yield part
         finally:
             aclose = getattr(stream, "aclose", None)
             if aclose is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 from uuid import uuid4
@@ -23,9 +23,9 @@ from ag_ui.core import (
 )
 
 from interpose.agui import Expander
-from interpose.errors import InvalidStream
+from interpose.errors import InvalidStream, described
 from interpose.loop.streams import owned
-from interpose.loop_errors import ModelFailed
+from interpose.loop_errors import ModelFailed, ModelUnavailable
 from interpose.model import FinishReason, ModelFinished
 
 PROVIDER_EXECUTED: Final = "interpose:provider-executed"
@@ -77,6 +77,8 @@ class Answer:
         self.finish_reason: FinishReason | None = None
         self.text = ""
         self.content = ""
+        self._finished = False
+        self._message_id = message_id
         self._first: str | None = message_id
         self._taken = taken
         self._ids: dict[tuple[str, str], str] = {}
@@ -87,22 +89,20 @@ class Answer:
     async def read(self, stream: AsyncIterator[BaseEvent]) -> AsyncIterator[BaseEvent]:
         """Yield the events of the call, expanded, with fresh ids, and closed at the end."""
         expander = Expander()
+        given = False
         async with owned(stream) as events:
             async for event in events:
+                given = True
                 if isinstance(event, ModelFinished):
-                    self.finish_reason = event.finish_reason
+                    self.finish_reason, self._finished = event.finish_reason, True
                     continue
-                if isinstance(event, RunErrorEvent):
-                    raise ModelFailed(event.message)
-                if event.type in _NOT_A_MODELS:
-                    raise InvalidStream(
-                        f"A model call gave {event.type.value}, which is the loop's to say.",
-                        rule="model-stream",
-                    )
+                _refuse(event, "a model call")
                 for part in expander.push(event):
                     yield self._taken_in(part)
         for part in expander.close():
             yield self._taken_in(part)
+        if not self._finished:
+            self._check_whole(given=given)
         for end in self._closing():
             yield end
         self._open.clear()
@@ -110,6 +110,13 @@ class Answer:
         self.text = "".join(list(self._texts.values())[-1]) if self._texts else ""
         if self.finish_reason is None:
             self.finish_reason = "tool_calls" if self.calls else "stop"
+
+    def _check_whole(self, *, given: bool) -> None:
+        """Refuse a stream that stopped without a word in the middle of a call, or at once."""
+        if not given:
+            raise ModelUnavailable("the model gave nothing")
+        if any(kind is ToolCallEndEvent for kind, _ in self._open):
+            raise ModelUnavailable("the model's stream ended in the middle of a tool call")
 
     def _closing(self) -> Sequence[BaseEvent]:
         """Return the ends that the model left out, of what was opened last first."""
@@ -122,6 +129,10 @@ class Answer:
     def _taken_in(self, event: BaseEvent) -> BaseEvent:
         """Return the event with the ids of this run, and take note of what it says."""
         update: dict[str, str] = {}
+        if isinstance(event, ToolCallStartEvent):
+            self._ids.pop(("call", event.tool_call_id), None)  # another call, whatever its id
+            if event.parent_message_id is None:
+                update["parent_message_id"] = self._message_id
         for name, kind in (
             ("message_id", "message"),
             ("parent_message_id", "message"),
@@ -183,3 +194,35 @@ def ids_of(messages: Sequence[object]) -> set[str]:
         found.add(str(getattr(message, "id", "")))
         found.update(call.id for call in getattr(message, "tool_calls", None) or ())
     return found
+
+
+async def checked(stream: object, model: str) -> AsyncIterator[BaseEvent]:
+    """Yield the events of a model; what is none, or not a model's to say, is refused."""
+    if not isinstance(stream, AsyncIterable):
+        if isinstance(stream, Coroutine):
+            stream.close()
+        raise InvalidStream(
+            f"the model {model!r} gave {described(stream)}, and no stream: its `stream` has to be "
+            "an async generator",
+            rule="model-stream",
+        )
+    async for event in stream:
+        if not isinstance(event, BaseEvent):
+            raise InvalidStream(
+                f"the model {model!r} yielded {described(event)}, and no event of ag_ui.core",
+                rule="model-stream",
+            )
+        _refuse(event, f"the model {model!r}")
+        yield event
+
+
+def _refuse(event: BaseEvent, who: str) -> None:
+    """Raise for an event that a model call must not have."""
+    if isinstance(event, RunErrorEvent):
+        failed = ModelFailed(event.message)
+        failed.code = event.code or failed.code
+        raise failed
+    if event.type in _NOT_A_MODELS:
+        raise InvalidStream(
+            f"{who} gave {event.type.value}, which is the loop's to say", rule="model-stream"
+        )

@@ -21,6 +21,7 @@ from ag_ui.core import (
 )
 
 from interpose.context import AgentContext
+from interpose.interrupts import Resolutions
 from interpose.loop.batch import Pending
 from interpose.loop.calls import LoopEnd, Waiting, only
 from interpose.loop.continuation import Answer as PersonsAnswer
@@ -190,6 +191,7 @@ class LoopRun:
     async def _item(self, call: ToolCall, resumed: Resumed, decision: InterruptDecision) -> Pending:
         """Return a call of the paused run with what people said of it."""
         item = await self._conversation.calls.reopened(call)
+        item.resolutions = _own(call.id, resumed)
         answer: PersonsAnswer | None = resumed.answers.get(call.id)
         done = resumed.done.get(call.id)
         if done is not None:
@@ -319,3 +321,11 @@ class LoopRun:
             for call_id in calls.unanswered
             if call_id not in kept
         ]
+
+
+def _own(call_id: str, resumed: Resumed) -> Resolutions:
+    """Return the answers to the questions that a call itself had asked."""
+    asked = {
+        each.interrupt.id for each in resumed.continuation.questions if each.call_id == call_id
+    }
+    return Resolutions([each for each in resumed.resolutions if each.interrupt.id in asked])

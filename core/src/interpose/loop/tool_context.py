@@ -10,11 +10,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 from ag_ui.core import BaseEvent, CustomEvent, EventType, Interrupt
+from pydantic import BaseModel
 from pydantic_core import from_json, to_json
 
 from interpose.capability import Capability
 from interpose.context import AgentContext
 from interpose.errors import UsageError, described
+from interpose.interrupts import InterruptDefinition, Resolutions
+from interpose.loop_errors import ToolError
 from interpose.payloads import ToolCall
 from interpose.services import Clock
 
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
     from loguru import Logger
 
 T = TypeVar("T")
+P = TypeVar("P", bound=BaseModel)
+R = TypeVar("R")
 
 PROGRESS: Final = "tool.progress"
 """The name of the CUSTOM event that reports progress."""
@@ -65,6 +70,7 @@ class ToolContext:
         "_thread_id",
         "_verdict",
         "call",
+        "resolutions",
         "run_id",
     )
 
@@ -77,7 +83,10 @@ class ToolContext:
         send: Callable[[BaseEvent], None],
         interrupt: Callable[..., NoReturn],
         abort: Callable[[str], NoReturn],
+        resolutions: Resolutions | None = None,
     ) -> None:
+        self.resolutions: Resolutions = Resolutions() if resolutions is None else resolutions
+        """What people answered to the questions that this very call asked, in an earlier run."""
         self.call: ToolCall = call
         """The call, with its arguments as JSON values."""
         self.run_id: str = run.run_id
@@ -185,8 +194,29 @@ class ToolContext:
         else:
             self._send(event)
 
+    def ask(
+        self, question: InterruptDefinition[P, R], key: str, message: str, payload: P | None = None
+    ) -> R:
+        """Return what people answered; where they have not been asked yet, ask them.
+
+        The first time it never returns: the run pauses, and the tool is called again, from its
+        beginning, when there is an answer. So ask before anything that must not happen twice.
+        Raises :class:`ToolError` when the question was cancelled.
+        """
+        for each in self.resolutions:
+            if each.interrupt.id == question.id(key):
+                if each.status == "cancelled":
+                    raise ToolError("Nobody answered the question of this call.")
+                return question.read(each.payload)
+        self.interrupt(question.interrupt(key, message, payload))
+        raise AssertionError("unreachable")  # pragma: no cover
+
     def interrupt(self, *interrupts: Interrupt) -> NoReturn:
-        """Let this call wait for people. Never returns; the other calls of its batch finish."""
+        """Let this call wait for people. Never returns; the other calls of its batch finish.
+
+        The tool is called again, from its beginning, in the run that goes on; :attr:`resolutions`
+        has the answers then. :meth:`ask` does both.
+        """
         self._inside(self._interrupt, *interrupts)
         raise AssertionError("unreachable")  # pragma: no cover
 

@@ -19,6 +19,7 @@ from interpose.payloads import ModelRequest, ToolCall, ToolResult
 from interpose.runtime.closing import close, close_all
 from interpose.runtime.deadline import Deadline
 from interpose.runtime.layer import Frame
+from interpose.runtime.tool_hooks import own_copy
 
 if TYPE_CHECKING:
     from interpose.runtime.record import RunRecord
@@ -259,7 +260,7 @@ class ToolGate(_Call):
         self.check()
         try:
             with _elsewhere(self.deadline):
-                self.result = await self._inner(call)
+                self.result = await self._inner(self._call)
         except Exception as error:
             self.note(error)
             raise
@@ -270,7 +271,7 @@ async def around_tool(frame: Frame, inner: CallTool, call: ToolCall) -> ToolResu
     """Return what a layer's ``around_tool_call`` makes of ``inner``."""
     gate = ToolGate(frame, call, inner)
     try:
-        work = frame.instance.around_tool_call(frame.ctx, call, gate)
+        work = frame.instance.around_tool_call(frame.ctx, own_copy(call), gate)
         result: object = await (work if gate.deadline is None else gate.deadline.run(work))
         if not isinstance(result, ToolResult):
             raise MiddlewareError(

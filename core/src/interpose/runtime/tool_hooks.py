@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import replace
 from typing import Final
 
@@ -81,7 +82,9 @@ async def _ask(frame: Frame, so_far: Decided, validate: Validate) -> Decided:
     hook = "on_before_tool_call"
     layer = frame.layer.id
     try:
-        answer = await frame.call(hook, so_far.call)
+        given = own_copy(so_far.call)
+        answer = await frame.call(hook, given)
+        frame.refuse_change(so_far.call, given, "the arguments of a call")
         if answer is None:
             return so_far
         if isinstance(answer, TransformArgs):
@@ -106,6 +109,11 @@ async def _ask(frame: Frame, so_far: Decided, validate: Validate) -> Decided:
     if _STRICTNESS[type(answer)] <= known:
         return so_far
     return replace(so_far, decision=answer, layer=layer)
+
+
+def own_copy(call: ToolCall) -> ToolCall:
+    """Return a call for one layer to look at: what it does to the arguments reaches nobody."""
+    return replace(call, args=deepcopy(dict(call.args)))
 
 
 def refuse_observer(frame: Frame, hook: str) -> None:
