@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
+from ag_ui.core import BaseEvent, Interrupt
 from loguru import logger
-from looping import loop
+from looping import calls, loop
 
-from interpose import Middleware, Reject, RunContext, UsageError
+from interpose import (
+    Abort,
+    Ask,
+    Deny,
+    Middleware,
+    ModelConfig,
+    Reject,
+    RunContext,
+    Skip,
+    ToolResult,
+    TransformArgs,
+    UsageError,
+)
 from interpose.loop import LoopAgent, ScriptedModel
 from interpose.loop_errors import InvalidResume
 
@@ -60,3 +73,126 @@ def test_a_refusal_of_a_layer_is_a_warning_and_its_failure_an_error(log: Log) ->
     loop([Guard], ScriptedModel("hi"), run={"thread_id": "u"})
     (failed,) = [text for level, text in log if level == "ERROR"]
     assert failed.startswith("host: run failed: middleware-failed (RuntimeError: gone")
+
+
+# Mistakes of layers ---------------------------------------------------------------------------
+def look() -> str:
+    """Look."""
+    return "seen"
+
+
+def failed(layers: Sequence[Any], *, code: str) -> str:
+    """Play a run with a tool call that a layer spoils; returns what is said of it, with notes."""
+    played = loop(layers, ScriptedModel(calls("look"), "done"), [look])
+    assert played.error[0] == code
+    error = played.result.error
+    return "\n".join([str(error), *getattr(error, "__notes__", ())])
+
+
+WRONG: list[tuple[Callable[[], Any], str]] = [
+    (lambda: Skip("text"), "the result of Skip is a str"),  # type: ignore[arg-type]
+    (lambda: Skip(ToolResult(5)), "the content of a ToolResult is an int"),  # type: ignore[arg-type]
+    (lambda: ToolResult("", 5), "the error of a ToolResult is an int"),  # type: ignore[arg-type]
+    (lambda: ToolResult("", None, "x"), "the metadata of a ToolResult is a str"),  # type: ignore[arg-type]
+    (lambda: ToolResult("", None, {"a": object()}), "metadata of a ToolResult is no JSON"),
+    (lambda: Deny(5), "the reason of Deny is an int"),  # type: ignore[arg-type]
+    (lambda: Ask(None), "the message of Ask is None"),  # type: ignore[arg-type]
+    (lambda: Abort(5), "the reason of Abort is an int"),  # type: ignore[arg-type]
+    (lambda: TransformArgs("x"), "the args of TransformArgs is a str"),  # type: ignore[arg-type]
+]
+
+
+@pytest.mark.parametrize(("make", "said"), WRONG)
+def test_a_decision_with_a_wrong_field_names_field_layer_and_hook(
+    make: Callable[[], Any], said: str
+) -> None:
+    class Decider(Middleware):
+        def on_before_tool_call(self, ctx: RunContext, call: Any) -> Any:
+            return make()
+
+    told = failed([Decider], code="middleware-failed")
+    assert said in told
+    assert "fix: give" in told or "fix: keep" in told
+    assert "in on_before_tool_call of layer 'decider'" in told
+
+
+def test_a_result_of_around_tool_call_with_a_wrong_field_names_the_layer() -> None:
+    class Changer(Middleware):
+        async def around_tool_call(self, ctx: RunContext, call: Any, call_next: Any) -> Any:
+            await call_next(call)
+            return ToolResult({"a": 1})  # type: ignore[arg-type]
+
+    told = failed([Changer], code="middleware-failed")
+    assert "the content of a ToolResult is a dict" in told
+    assert "in around_tool_call of layer 'changer'" in told
+
+
+class First(Middleware):
+    def on_interrupt_boundary(self, ctx: RunContext) -> None:
+        if ctx.phase == "before_tools":
+            ctx.interrupt(Interrupt(id="q", reason="ask"))
+
+
+class Second(First):
+    """Asks with the same id."""
+
+
+def test_two_layers_that_ask_with_one_id_are_both_named_with_the_hook() -> None:
+    told = failed([First, Second], code="middleware-contract")
+    assert "'second' asks with the id 'q', and so does 'first' in the same pause" in told
+    assert "fix: give each question another key" in told
+    assert "in on_interrupt_boundary of layer 'second'" in told
+
+
+def test_a_question_may_be_asked_again_in_another_run() -> None:
+    played = loop([First], ScriptedModel(calls("look"), "done"), [look])
+    assert [each.id.partition("~")[0] for each in played.result.interrupts] == ["q"]
+    again = loop([First], ScriptedModel(calls("look"), "done"), [look])
+    assert len(again.result.interrupts) == 1
+
+
+def test_an_unknown_model_of_on_config_is_the_layers() -> None:
+    class Router(Middleware):
+        def on_config(self, ctx: RunContext, config: ModelConfig) -> ModelConfig:
+            return ModelConfig(model="large")
+
+    told = failed([Router], code="middleware-contract")
+    assert "on_config of layer 'router' asked for the model 'large', which is not" in told
+    assert "fix: add [models.large] to the file; the models are scripted" in told
+
+
+def test_an_unknown_model_of_a_request_is_that_of_the_layer_that_changed_it() -> None:
+    class Innocent(Middleware):
+        async def around_model_call(
+            self, ctx: RunContext, request: Any, call_next: Any
+        ) -> AsyncIterator[BaseEvent]:
+            async for event in call_next(request):
+                yield event
+
+    class Guilty(Middleware):
+        async def around_model_call(
+            self, ctx: RunContext, request: Any, call_next: Any
+        ) -> AsyncIterator[BaseEvent]:
+            async for event in call_next(request.replace(model="large")):
+                yield event
+
+    class Inner(Innocent):
+        """Stands between the one that changed it and the model."""
+
+    told = failed([Innocent, Guilty, Inner], code="middleware-contract")
+    assert "around_model_call of layer 'guilty' asked for the model 'large'" in told
+    assert "of layer 'inner'" not in told
+
+
+def test_a_layer_may_go_back_to_the_agents_own_model() -> None:
+    class Back(Middleware):
+        def on_config(self, ctx: RunContext, config: ModelConfig) -> ModelConfig:
+            return ModelConfig(model=config.model, persist=True)
+
+        async def around_model_call(
+            self, ctx: RunContext, request: Any, call_next: Any
+        ) -> AsyncIterator[BaseEvent]:
+            async for event in call_next(request.replace(model="model")):
+                yield event
+
+    assert loop([Back], ScriptedModel("fine")).text == "fine"

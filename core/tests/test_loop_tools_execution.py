@@ -201,7 +201,7 @@ def test_progress_that_is_no_json_fails_the_call_and_closes_the_generator(is_asy
         finally:
             closed.set()
 
-    with pytest.raises(UsageError, match="reports a object as progress"):
+    with pytest.raises(UsageError, match="reports an object as progress"):
         run(tool(slow if is_async else quick, name="t"))
     assert closed.is_set()
 

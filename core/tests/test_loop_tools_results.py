@@ -87,11 +87,17 @@ def test_a_circle_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    "given",
-    [ToolResult(3), ToolResult("x", error=3), ToolResult("x", metadata={"a": Strange()})],  # type: ignore[arg-type]
+    "fields", [{"content": 3}, {"error": 3}, {"metadata": {"a": Strange()}}, {"metadata": 3}]
 )
-def test_a_result_that_could_not_be_sent_is_an_error(given: ToolResult) -> None:
-    with pytest.raises(ToolError):
+def test_a_result_that_could_not_be_sent_cannot_be_made(fields: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="of a ToolResult is"):
+        ToolResult(**{"content": "x", **fields})
+
+
+def test_a_result_whose_metadata_was_spoilt_later_is_an_error() -> None:
+    given = ToolResult("x", metadata={"a": 1})
+    given.metadata["a"] = Strange()  # type: ignore[index]
+    with pytest.raises(ToolError, match="cannot be written as JSON"):
         run(giving(given))
 
 

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from ag_ui.core import Interrupt, Message, TokenUsage, Tool
+from pydantic_core import to_json
+
+from interpose.errors import UsageError, described
 
 Effect = Literal["read", "write", "idempotent"]
 
@@ -147,11 +150,28 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a tool call gave. ``error``, even empty, marks a failed call."""
+    """What a tool call gave. ``error``, even empty, marks a failed call.
+
+    ``metadata``: JSON. A field of another kind is a :class:`UsageError`.
+    """
 
     content: str
     error: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _need("content of a ToolResult", self.content, str, "a text; write what is none as JSON")
+        if self.error is not None:
+            _need("error of a ToolResult", self.error, str, "a text, or None for a success")
+        _need("metadata of a ToolResult", self.metadata, Mapping, "a mapping of what is JSON")
+        if self.metadata:
+            try:
+                to_json(dict(self.metadata))
+            except (ValueError, TypeError) as error:
+                raise UsageError(
+                    f"the metadata of a ToolResult is no JSON: {error}",
+                    hint="keep what is not JSON in ctx.attributes",
+                ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +219,9 @@ class TransformArgs:
 
     args: Mapping[str, Any]
 
+    def __post_init__(self) -> None:
+        _need("args of TransformArgs", self.args, Mapping, "all arguments by their names")
+
 
 @dataclass(frozen=True, slots=True)
 class Skip:
@@ -210,12 +233,23 @@ class Skip:
     result: ToolResult
     cached: bool = False
 
+    def __post_init__(self) -> None:
+        _need(
+            "result of Skip",
+            self.result,
+            ToolResult,
+            'a ToolResult, as in Skip(ToolResult("from the cache"))',
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Deny:
     """Decision on a tool call: do not run it; the model sees ``reason``."""
 
     reason: str
+
+    def __post_init__(self) -> None:
+        _need("reason of Deny", self.reason, str, "a text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,12 +259,24 @@ class Ask:
     message: str
     response_schema: Mapping[str, Any] | None = None
 
+    def __post_init__(self) -> None:
+        _need("message of Ask", self.message, str, "the question as a text")
+
 
 @dataclass(frozen=True, slots=True)
 class Abort:
     """Decision on a tool call: end the run."""
 
     reason: str
+
+    def __post_init__(self) -> None:
+        _need("reason of Abort", self.reason, str, "a text")
+
+
+def _need(what: str, value: object, kind: type, wanted: str) -> None:
+    """Raise :class:`UsageError` in the very call that gives a wrong value, so that it is found."""
+    if not isinstance(value, kind):
+        raise UsageError(f"the {what} is {described(value)}", hint=f"give {wanted}")
 
 
 ToolDecision = TransformArgs | Skip | Deny | Ask | Abort

@@ -65,9 +65,6 @@ def result_event(call_id: str, message_id: str, result: ToolResult) -> ToolCallR
 
 
 def _checked(tool: LoopTool, result: ToolResult, ctx: ToolContext) -> ToolResult:
-    texts = (result.content, "" if result.error is None else result.error)
-    if not all(isinstance(text, str) for text in texts):
-        raise ToolError(f"The tool {tool.name!r} returned a ToolResult whose content is no text.")
     if tool.output is not None and result.error is None:
         _fitting(tool, result.content, ctx)
     if result.metadata:

@@ -66,6 +66,7 @@ class LoopHooks:
         self.unfinished: Callable[[], Sequence[BaseEvent]] | None = None
         self.info: LoopInfo | None = None
         self._spend: Callable[[Sequence[TokenUsage]], None] = _nothing
+        self._asked_for: dict[str, str] = {}
 
     # Where the loop is -----------------------------------------------------------------------
     @property
@@ -107,7 +108,16 @@ class LoopHooks:
 
     def model(self, model: str, /) -> Model:
         """Return a model by its id."""
-        return self._record.model_of(model)
+        record, layer = self._record, self._asked_for.get(model)
+        if layer is None or model in record.program.make_models:
+            return record.model_of(model)
+        known = ", ".join(sorted(record.program.make_models)) or "none"
+        error = MiddlewareError(
+            f"{layer} asked for the model {model!r}, which is not configured",
+            hint=f"add [models.{model}] to the file; the models are {known}",
+        )
+        record.failures.blame(error)
+        raise error
 
     def context(self, model: str, message_id: str, /) -> ModelContext:
         """Return what the model sees of the run."""
@@ -138,6 +148,7 @@ class LoopHooks:
     def begin(self) -> None:
         """Forget what an earlier attempt's agent said."""
         self.unfinished = self.info = None
+        self._record.asked.clear()
         self._spend = _nothing
         self._record.failures.used = tuple
 
@@ -207,6 +218,8 @@ class LoopHooks:
                 if not frame.fail(hook, error):
                     raise
                 continue
+            if changes.get("model", base.model) != base.model:
+                self._asked_for[changes["model"]] = f"{hook} of layer {frame.layer.id!r}"
             if changes:
                 view = replace(view, **changes)
                 kept = replace(kept, **changes) if answer.persist else kept
@@ -219,18 +232,26 @@ class LoopHooks:
 
     def step(self, inner: CallStep, /) -> AsyncIterator[BaseEvent]:
         """Return the iteration inside ``around_step``."""
-        return self._around("around_step", inner)()
+        for frame in reversed(self._frames("around_step")):
+            inner = partial(around_stream, self._record, frame, "around_step", inner)
+        return inner()
 
     def call_model(self, request: ModelRequest, inner: CallModel, /) -> AsyncIterator[BaseEvent]:
         """Return the call inside ``around_model_call``."""
-        return self._around("around_model_call", inner)(request)
-
-    def _around(
-        self, hook: str, inner: Callable[..., AsyncIterator[BaseEvent]]
-    ) -> Callable[..., AsyncIterator[BaseEvent]]:
+        hook = "around_model_call"
         for frame in reversed(self._frames(hook)):
-            inner = partial(around_stream, self._record, frame, hook, inner)
-        return inner
+            inner = partial(self._around_model, frame, hook, inner)
+        return inner(request)
+
+    def _around_model(
+        self, frame: Frame, hook: str, inner: CallModel, request: ModelRequest, /
+    ) -> AsyncIterator[BaseEvent]:
+        def checked(given: ModelRequest, /) -> AsyncIterator[BaseEvent]:
+            if given.model != request.model:
+                self._asked_for[given.model] = f"{hook} of layer {frame.layer.id!r}"
+            return inner(given)
+
+        return around_stream(self._record, frame, hook, checked, request)
 
     async def usage(self, usage: TokenUsage, /) -> None:
         """Call ``on_usage``."""

@@ -96,6 +96,8 @@ class RunRecord:
         self.ended = False
         self._values: dict[Capability[Any], Any] = dict(provided)
         self._models: dict[str, Model] = {}
+        self.asked: dict[str, str] = {}
+        """Who asks which question in the pause that the run comes to: layers by ids."""
         self.side_usage: dict[str, list[TokenUsage]] = {}
         """What layers' own model calls used, by purpose."""
 
@@ -220,9 +222,21 @@ class RunRecord:
             )
         collected = COLLECTOR.get()
         if collected is not None and self.verdict is None:
+            for each in interrupts:
+                self._ask(layer, each.id)
             collected += interrupts
             raise EndRun
         self._decide(Pause(layer, interrupts))
+
+    def _ask(self, layer: str, question: str) -> None:
+        """Take note of a question of this pause; its id has to be its own."""
+        other = self.asked.get(question)
+        if other is not None:
+            raise MiddlewareError(
+                f"{layer!r} asks with the id {question!r}, and so does {other!r} in the same pause",
+                hint="give each question another key, as the id of its tool call",
+            )
+        self.asked[question] = layer
 
     def abort(self, layer: str, reason: str, /) -> NoReturn:
         """End with the cancelled outcome."""
