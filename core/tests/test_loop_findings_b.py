@@ -23,7 +23,7 @@ from interpose import (
     TransformArgs,
     UsageError,
 )
-from interpose.loop import LoopAgent, ScriptedModel
+from interpose.loop import LoopAgent, LoopState, ScriptedModel, combine, max_iterations
 from interpose.loop_errors import InvalidResume
 
 
@@ -196,3 +196,13 @@ def test_a_layer_may_go_back_to_the_agents_own_model() -> None:
                 yield event
 
     assert loop([Back], ScriptedModel("fine")).text == "fine"
+
+
+@pytest.mark.parametrize("combined", [False, True])
+def test_a_strategy_that_raises_is_named_in_the_log(log: Log, combined: bool) -> None:  # noqa: FBT001
+    def fair_share(state: LoopState) -> bool:
+        return 1 / state.iterations > 0
+
+    until = combine(max_iterations(3), fair_share) if combined else fair_share
+    assert loop([], ScriptedModel("hi"), until=until).error[0] == "agent-failed"
+    assert any("division by zero, in the strategy 'fair_share'" in line for _, line in log)

@@ -66,7 +66,11 @@ class Strategy:
 
     def limit(self, state: LoopState) -> str | None:
         """Return the name of what stops the loop here; None: it goes on."""
-        return None if self.goes_on(state) else self.name
+        try:
+            return None if self.goes_on(state) else self.name
+        except Exception as error:
+            error.add_note(f"in the strategy {self.name!r}")
+            raise
 
 
 @dataclass(frozen=True, slots=True)
