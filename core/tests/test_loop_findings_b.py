@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from ag_ui.core import BaseEvent, Interrupt
+from commandline import CommandLine
 from loguru import logger
 from looping import calls, loop
 
@@ -206,3 +207,58 @@ def test_a_strategy_that_raises_is_named_in_the_log(log: Log, combined: bool) ->
     until = combine(max_iterations(3), fair_share) if combined else fair_share
     assert loop([], ScriptedModel("hi"), until=until).error[0] == "agent-failed"
     assert any("division by zero, in the strategy 'fair_share'" in line for _, line in log)
+
+
+# At startup -----------------------------------------------------------------------------------
+def told(cli: CommandLine) -> str:
+    """Return the only problem that ``check`` finds."""
+    outcome = cli("check")
+    assert outcome.code == 1
+    problem, _ = outcome.out.split("\n\n", 1)
+    return problem
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ("models.main", 'The model "main" has no use, and no plugin has its name.'),
+        ("agents.main", 'The agent "main" has no use, and no plugin has its name.'),
+        ("providers.main", 'The provider "main" has no use, and no plugin has its name.'),
+    ],
+)
+def test_a_table_without_use_is_told_to_add_one(cli: CommandLine, table: str, said: str) -> None:
+    cli.write(f'[agents.default]\nuse = "loop"\n\n[{table}]\n')
+    outcome = cli("check")
+    assert outcome.code == 1
+    assert (
+        f"error[unknown-use]: {said}\n  at interpose.toml:4\n  fix: Say what it is" in outcome.out
+    )
+    assert "1 problem" in outcome.out
+
+
+def test_a_table_without_use_whose_name_is_nearly_right_is_told_that(cli: CommandLine) -> None:
+    cli.write('[agents.default]\nuse = "loop"\n\n[models.scriptd]\n')
+    assert 'is not installed.\n  at interpose.toml:4\n  fix: Did you mean "scripted"?' in told(cli)
+
+
+def test_what_interpose_refuses_in_a_module_has_the_modules_place_and_the_remedy(
+    cli: CommandLine,
+) -> None:
+    cli.write(
+        """
+        from interpose.loop import tool
+
+        @tool(name="bad name!")
+        def look() -> str:
+            return ""
+        """,
+        "wrong_tools.py",
+    )
+    cli.write('[agent]\nuse = "loop"\ntools = ["wrong_tools:look"]\n')
+    assert told(cli) == (
+        "error[failed-import]: wrong_tools:look cannot be imported: "
+        "UsageError: 'bad name!' cannot be the name of a tool.\n"
+        "  at interpose.toml:3\n"
+        f"  at {cli.folder}/wrong_tools.py:3\n"
+        "  fix: a name has 1 to 64 letters, digits, _, - and ."
+    )

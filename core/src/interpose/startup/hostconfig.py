@@ -82,7 +82,7 @@ class LayerConfig:
 
 @dataclass(frozen=True, slots=True)
 class UseConfig:
-    """One agent, provider or model."""
+    """One agent, provider or model; without a use it has its id for one, and no place of it."""
 
     section: str
     id: str

@@ -182,6 +182,6 @@ class _Reader:
         return UseConfig(
             section=str(path[0]),
             id=name,
-            use=Named(table.use or name, self.place(path, "use")),
+            use=Named(table.use, self.place(path, "use")) if table.use else Named(name, ""),
             place=self.place(path),
         )

@@ -9,13 +9,15 @@ from __future__ import annotations
 import importlib
 import traceback
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from interpose._version import __version__
-from interpose.errors import Problem, nearest
+from interpose.errors import InterposeError, Problem, nearest
 from interpose.startup.discovery import PluginEntry
 from interpose.startup.uses import ObjectUse
 
+_PACKAGE: Final = Path(__file__).parents[1]
 _LONGEST: Final = 300
 """Characters of somebody else's message that are shown."""
 
@@ -91,7 +93,8 @@ def import_object(use: ObjectUse, place: str = "") -> object | Problem:
             f"Check the name, and that the folder of {use.module.partition('.')[0]} is on "
             f"sys.path: the command line adds the config file's folder, an embedded Host adds none."
             if lost
-            else f"Correct {use.module}, so that `python -c 'import {use.module}'` works.",
+            else _said_how(error)
+            or f"Correct {use.module}, so that `python -c 'import {use.module}'` works.",
         )
     walked = use.module
     for name in use.attr.split("."):
@@ -120,7 +123,8 @@ def cause(error: BaseException) -> str:
     """Return an exception's type and the first line of its text."""
     if isinstance(error, SystemExit):
         return f"it called sys.exit({'' if error.code is None else repr(error.code)})"
-    first, *_ = str(error).splitlines() or [""]
+    told = error.message if isinstance(error, InterposeError) else str(error)
+    first, *_ = told.splitlines() or [""]
     shown = first if len(first) <= _LONGEST else f"{first[:_LONGEST]}…"
     kind = type(error).__name__
     return f"{kind}: {shown.rstrip('.')}" if shown else kind
@@ -130,6 +134,11 @@ def _names_missing(error: BaseException, module: str) -> bool:
     """Say whether the import failed because ``module``, or a package around it, is not there."""
     missing = error.name if isinstance(error, ModuleNotFoundError) else None
     return missing is not None and f"{module}.".startswith(f"{missing}.")
+
+
+def _said_how(error: BaseException) -> str:
+    """Return what Interpose itself says of how to correct what it refused."""
+    return error.hint if isinstance(error, InterposeError) else ""
 
 
 def _remedy(entry: PluginEntry, module: str, error: BaseException) -> str:
@@ -158,4 +167,7 @@ def _raised_at(error: BaseException) -> tuple[str, ...]:
     ]
     # An import that fails ends inside importlib; the line that asked for it is the one to show.
     own = [frame for frame in frames if "importlib" not in frame.filename]
+    if isinstance(error, InterposeError):
+        # What Interpose refuses is wrong where it was called.
+        own = [frame for frame in own if not Path(frame.filename).is_relative_to(_PACKAGE)]
     return (f"{own[-1].filename}:{own[-1].lineno}",) if own else ()

@@ -244,7 +244,12 @@ class _Preparation:
         if use.use.name == UNBOUND:
             source = AgentSource(make=_unbound, scope="run")
             return RegisteredPart("agent", UNBOUND, UNBOUND, source)
-        return self.catalogue.resolve(use.use.name, KINDS[use.section], use.use.place or use.place)
+        return self.catalogue.resolve(
+            use.use.name,
+            KINDS[use.section],
+            use.use.place or use.place,
+            is_stated=bool(use.use.place),
+        )
 
     # What it is set to -----------------------------------------------------------------------
     def _tables(self) -> tuple[Part, ...]:

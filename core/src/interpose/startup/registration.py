@@ -88,7 +88,13 @@ class Catalogue:
         return tuple(sorted({*loaded, *own}))
 
     def resolve(
-        self, use: str, kind: Kind, place: str = "", *, required: bool = True
+        self,
+        use: str,
+        kind: Kind,
+        place: str = "",
+        *,
+        required: bool = True,
+        is_stated: bool = True,
     ) -> RegisteredPart | Problem:
         """Return the part that a table uses, or why there is none.
 
@@ -97,7 +103,7 @@ class Catalogue:
         own = self.built_in.get((kind, use))
         if own is not None:
             return own
-        want = Wanted(use, kind, place, required)
+        want = Wanted(use, kind, place, required, is_stated)
         part = self._find(parse_use(use, place), want, kind)
         if isinstance(part, Problem) and part not in self.problems:
             return _weighed(part, required=required)

@@ -28,6 +28,12 @@ _NAMES: Final[dict[Kind | None, str]] = {
     None: "The plugin",
 }
 
+_EXAMPLES: Final[dict[Kind | None, str]] = {
+    "provider": "my_app.parts:Store",
+    "agent": "loop",
+    "model": "scripted",
+}
+
 _ID = r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*"
 _PLUGIN = re.compile(
     rf"(?P<plugin>{_ID})(?:\.(?P<key>{_ID}))?"
@@ -66,13 +72,15 @@ class ObjectUse:
 class Wanted:
     """A use that the configuration states, what for, and where.
 
-    ``kind`` None: ``[plugins] use``. Not ``required``: the host starts without it.
+    ``kind`` None: ``[plugins] use``. Not ``required``: the host starts without it. Not
+    ``is_stated``: the table has no use, and its name stands for one.
     """
 
     use: str
     kind: Kind | None = None
     place: str = ""
     required: bool = True
+    is_stated: bool = True
 
 
 def parse_use(text: str, place: str = "") -> PluginUse | ObjectUse | Problem:
@@ -183,6 +191,9 @@ def unknown_use(
     message = f'{_NAMES[want.kind]} "{want.use}" is not installed.'
     if use.plugin in FIRST_PARTY and use.plugin not in discovery.ids:
         hint = f"pip install interpose-{use.plugin}"
+    elif not want.is_stated and meant not in installed:
+        message = f'{_NAMES[want.kind]} "{want.use}" has no use, and no plugin has its name.'
+        hint = f'Say what it is, as in use = "{_EXAMPLES[want.kind]}".'
     elif meant is None:
         listed = ", ".join(sorted(installed)) or "none"
         hint = f"Install the distribution that has it. Installed plugins: {listed}."

@@ -35,7 +35,12 @@ def wanted(
         if layer.id not in layers_in_code and any(layer.is_on(agent) for agent in served)
     ]
     found += [
-        Wanted(use.use.name, KINDS[use.section], use.use.place or use.place)
+        Wanted(
+            use.use.name,
+            KINDS[use.section],
+            use.use.place or use.place,
+            is_stated=bool(use.use.place),
+        )
         for use in (*agents, *config.providers, *config.models)
         if use.section != "agents" or use.id not in agents_in_code
     ]
