@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -24,7 +24,7 @@ from interpose import (
     TransformArgs,
     UsageError,
 )
-from interpose.loop import LoopAgent, LoopState, ScriptedModel, combine, max_iterations
+from interpose.loop import LoopAgent, LoopState, ScriptedModel, combine, max_iterations, tool
 from interpose.loop_errors import InvalidResume
 
 
@@ -262,3 +262,41 @@ def test_what_interpose_refuses_in_a_module_has_the_modules_place_and_the_remedy
         f"  at {cli.folder}/wrong_tools.py:3\n"
         "  fix: a name has 1 to 64 letters, digits, _, - and ."
     )
+
+
+# Approvals and limits -------------------------------------------------------------------------
+def test_an_approval_that_fails_asks_and_is_told_to_the_operator(log: Log) -> None:
+    def rule(args: Mapping[str, Any]) -> bool:
+        raise LookupError("no such customer")
+
+    played = loop([], ScriptedModel(calls("look")), [tool(look, approval=rule)])
+    assert played.result.interrupts[0].message == (
+        "May the tool 'look' run? (Its rule about that failed: LookupError.)"
+    )
+    said = (
+        "the approval of the tool look failed, so people are asked: LookupError: no such customer"
+    )
+    assert ("WARNING", said) in log
+
+
+@pytest.mark.parametrize(
+    ("most", "said"), [(1, "The run ended at a limit: max_iterations(1)\n"), (2, "")]
+)
+def test_the_command_says_which_limit_ended_a_run(cli: CommandLine, most: int, said: str) -> None:
+    cli.write("def look() -> str:\n    return 'seen'\n", "looking_tools.py")
+    cli.write(
+        f"""
+        [agent]
+        use = "loop"
+        model = "m"
+        tools = ["looking_tools:look"]
+        max_iterations = {most}
+
+        [models.m]
+        use = "scripted"
+        turns = [{{ text = "I look.", calls = [{{ name = "look" }}] }}, "Done."]
+        """
+    )
+    outcome = cli("run", "hi")
+    assert (outcome.code, outcome.err) == (0, said)
+    assert "I look." in outcome.out

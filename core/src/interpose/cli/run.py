@@ -9,7 +9,7 @@ import traceback
 from pathlib import Path
 from typing import TypeAlias
 
-from ag_ui.core import RunErrorEvent
+from ag_ui.core import RunErrorEvent, RunFinishedEvent
 
 from interpose.agents.scripted import ScriptedAgent, read_recording
 from interpose.cli.asking import read_input
@@ -22,6 +22,7 @@ from interpose.cli.terminal import complain
 from interpose.errors import Problem, ReplayError, UsageError, render
 from interpose.host import Host, host_of
 from interpose.logs import bound, to_stderr
+from interpose.loop.running import LIMIT
 from interpose.loop.sealing import SEPARATOR
 from interpose.runtime.inputs import Asked
 from interpose.runtime.run import RunResult
@@ -57,9 +58,11 @@ def main(arguments: argparse.Namespace) -> int:
         show: Show = JsonLines() if arguments.json else Text()
         trace = Trace() if arguments.trace else None
         playing = _play(host, asked, agent, arguments.thread, show, trace)
-        result, interrupted = asyncio.run(playing)
+        result, interrupted, limit = asyncio.run(playing)
         if trace is not None:
             print(trace_text(trace), file=sys.stderr)
+        if limit is not None:
+            print(f"The run ended at a limit: {limit}", file=sys.stderr)
         return _ending(result, interrupted, show.error, prepared, debug=arguments.debug)
 
 
@@ -83,16 +86,20 @@ def _warn(prepared: Prepared) -> None:
 
 async def _play(  # noqa: PLR0917 - what the command line said
     host: Host, asked: Asked, agent: str, thread: str | None, show: Show, trace: Trace | None
-) -> tuple[RunResult, Interrupted]:
+) -> tuple[RunResult, Interrupted, str | None]:
+    """Return what the run came to, whether it was interrupted, and the limit that ended it."""
+    limit: str | None = None
     async with host:
         run = host.run(asked, agent=agent, thread_id=thread, trace=trace)
         async with run:
             with cancelled_by_interrupt(run) as interrupted:
                 async for event in run:
                     show(event)
+                    if isinstance(event, RunFinishedEvent):
+                        limit = (event.metadata or {}).get(LIMIT)
         result = await run
         show.end(result)
-    return result, interrupted
+    return result, interrupted, limit
 
 
 def _ending(

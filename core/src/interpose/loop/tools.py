@@ -26,6 +26,7 @@ from pydantic import BaseModel
 from pydantic_core import from_json
 
 from interpose.errors import UsageError, described
+from interpose.logs import bound, cause
 from interpose.loop.signature import Function, read_function
 from interpose.loop.tool_arguments import (
     Arguments,
@@ -139,6 +140,11 @@ class LoopTool:
             try:
                 answer = answer(MappingProxyType(dict(args)))
             except Exception as error:  # noqa: BLE001 - in doubt, a person decides
+                bound(tool=self.name).warning(
+                    "the approval of the tool {} failed, so people are asked: {}",
+                    self.name,
+                    cause(error),
+                )
                 return f"{usual} (Its rule about that failed: {type(error).__name__}.)"
         if answer is False:
             return None
