@@ -300,3 +300,56 @@ def test_the_command_says_which_limit_ended_a_run(cli: CommandLine, most: int, s
     outcome = cli("run", "hi")
     assert (outcome.code, outcome.err) == (0, said)
     assert "I look." in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("script", "said", "fix"),
+    [
+        (None, "the script play.json cannot be read: No such file", "give the path of a JSON"),
+        ("no", "the script play.json is no JSON: Expecting value", "a list of turns, as in"),
+        ("{}", "the script play.json is no list of turns", 'as in ["Hello!"]'),
+        ('["Hi", {"say": "x"}]', "play.json is no script: turn 1.say: Extra inputs", "a turn is"),
+    ],
+)
+def test_a_script_of_a_file_that_is_none_is_told_with_the_place_of_its_model(
+    cli: CommandLine, script: str | None, said: str, fix: str
+) -> None:
+    if script is not None:
+        cli.write(script, "play.json")
+    cli.write(
+        """
+        [agent]
+        use = "loop"
+        model = "m"
+
+        [models.m]
+        use = "scripted"
+        file = "play.json"
+        """
+    )
+    outcome = cli("run", "hi")
+    assert outcome.code == 1
+    assert f"error[invalid-model]: model m (scripted): {said}" in outcome.err
+    assert "\n  at interpose.toml:6\n  fix: " + fix in outcome.err
+
+
+def test_a_factory_that_gives_no_model_is_told_with_the_place_of_its_table(
+    cli: CommandLine,
+) -> None:
+    cli.write(
+        """
+        from interpose import LifespanContext, ModelFactory, Settings
+
+        class Nothing(ModelFactory[Settings]):
+            def __call__(self, settings, ctx):
+                return 5
+        """,
+        "no_models.py",
+    )
+    cli.write('[agent]\nuse = "loop"\nmodel = "m"\n\n[models.m]\nuse = "no_models:Nothing"\n')
+    outcome = cli("run", "hi")
+    assert outcome.code == 1
+    assert (
+        "error[invalid-model]: model m (no_models:Nothing): [models.m] gave an int" in outcome.err
+    )
+    assert "\n  at interpose.toml:6\n  fix: a model has" in outcome.err

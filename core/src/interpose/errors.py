@@ -75,6 +75,12 @@ class UsageError(InterposeError):
     code = "usage"
 
 
+class InvalidModel(InterposeError):
+    """What a factory of ``[models]`` was told, or gave, is no model; ``where`` names its table."""
+
+    code = "invalid-model"
+
+
 class CapabilityError(InterposeError):
     """A capability was read, provided or promised in a way that was not declared."""
 

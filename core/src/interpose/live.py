@@ -14,7 +14,7 @@ from typing import Any
 from interpose.authoring import Agent, Point
 from interpose.capability import Capability
 from interpose.context import LifespanContext
-from interpose.errors import UsageError, described
+from interpose.errors import InvalidModel, UsageError, described
 from interpose.logs import bound, cause
 from interpose.loop.scripted import ScriptedModel
 from interpose.model import Model
@@ -249,10 +249,16 @@ class Live:
 
 
 def _make_model(model: str, prepared: PreparedPart, ctx: LifespanContext) -> Model:
-    made = prepared.part.target()(prepared.settings, ctx)
+    place = prepared.config.use.place or prepared.config.place
+    where = (place,) if place else ()
+    try:
+        made = prepared.part.target()(prepared.settings, ctx)
+    except UsageError as error:
+        raise InvalidModel(error.message, where=(*where, *error.where), hint=error.hint) from error
     if not callable(getattr(made, "stream", None)):
-        raise UsageError(
+        raise InvalidModel(
             f"[models.{model}] gave {described(made)}, which is no model",
+            where=where,
             hint="a model has `stream(self, request, ctx)` that yields AG-UI events",
         )
     return made  # type: ignore[no-any-return]

@@ -114,7 +114,9 @@ def read_script(path: Path, name: str) -> tuple[Turn, ...]:
             hint="give the path of a JSON file, relative to the config file",
         ) from None
     except ValueError as error:
-        raise UsageError(f"the script {name} is no JSON: {error}") from None
+        raise UsageError(
+            f"the script {name} is no JSON: {error}", hint='a list of turns, as in ["Hello!"]'
+        ) from None
     if not isinstance(found, list):
         raise UsageError(f"the script {name} is no list of turns", hint='as in ["Hello!"]')
     return turns_of(found, name)
