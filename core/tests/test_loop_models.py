@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from ag_ui.core import (
@@ -34,9 +34,17 @@ from interpose import (
     ToolCall,
     ToolDecision,
     ToolResult,
+    UsageError,
 )
 from interpose.agui import violations
-from interpose.loop import LoopAgent, ScriptedModel, ToolContext, tool
+from interpose.loop import (
+    LoopAgent,
+    LoopState,
+    ScriptedModel,
+    ToolContext,
+    max_iterations,
+    tool,
+)
 
 
 class Plays:
@@ -257,3 +265,30 @@ def test_a_tool_asks_people_and_has_their_answer_when_it_is_called_again(
     assert told in answer
     assert began == ["Rome", "Rome"]
     assert result.text == "Done."
+
+
+def test_two_calls_of_one_tool_may_ask_the_same_and_each_has_its_own_answer() -> None:
+    def book(city: str, ctx: ToolContext) -> str:
+        """Book a trip."""
+        return f"{city}: {ctx.ask(WHERE, 'city', f'Really {city}?', Trip(city=city))}"
+
+    async def main() -> RunResult:
+        calls = [{"name": "book", "args": {"city": city}} for city in ("Rome", "Bonn")]
+        model = ScriptedModel({"calls": calls}, "Done.")
+        async with Host(agent=LoopAgent(model, [book])) as host:
+            first = await host.run("Book.")
+            answers = {each.id: f"answer to {each.message}" for each in first.interrupts}
+            return await host.run(first.messages, thread_id=first.thread_id, resume=answers)
+
+    told = [str(message.content) for message in asyncio.run(main()).messages]
+    assert told[2:4] == ["Rome: answer to Really Rome?", "Bonn: answer to Really Bonn?"]
+
+
+def test_a_strategy_that_could_not_stop_the_loop_is_refused() -> None:
+    async def later(state: LoopState) -> bool:
+        return False
+
+    with pytest.raises(UsageError, match="'later' is `async def`"):
+        LoopAgent(until=cast("Any", later))
+    with pytest.raises(UsageError, match="max_iterations was given without its numbers"):
+        LoopAgent(until=cast("Any", max_iterations))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
@@ -123,6 +124,17 @@ def as_strategy(given: StrategyLike) -> Strategy:
     """Return a strategy; a function of the state is one."""
     if isinstance(given, Strategy):
         return given
+    makers: tuple[object, ...] = (max_iterations, max_tool_calls, until_finish_reason, combine)
+    if given in makers:
+        raise UsageError(
+            f"{getattr(given, '__name__', given)} was given without its numbers",
+            hint="as in max_iterations(5)",
+        )
+    if inspect.iscoroutinefunction(given):
+        raise UsageError(
+            f"the strategy {given.__name__!r} is `async def`, and would never stop the loop",
+            hint="make it `def`; what waits belongs into on_should_continue of a middleware",
+        )
     if callable(given):
         return Strategy(getattr(given, "__name__", "strategy"), given)
     raise UsageError(

@@ -201,8 +201,10 @@ class ToolContext:
 
         The first time it never returns: the run pauses, and the tool is called again, from its
         beginning, when there is an answer. So ask before anything that must not happen twice.
-        Raises :class:`ToolError` when the question was cancelled.
+        ``key`` tells the questions of one call apart; those of other calls are others. Raises
+        :class:`ToolError` when the question was cancelled.
         """
+        key = f"{key}@{self.call.id}"
         for each in self.resolutions:
             if each.interrupt.id == question.id(key):
                 if each.status == "cancelled":
