@@ -156,6 +156,18 @@ def test_a_clients_tool_that_cannot_be_one_is_a_refusal(kind: str, logged: list[
     assert not [line for line in logged if line.startswith("ERROR") or "Traceback" in line]
 
 
+def test_two_tools_of_one_name_from_a_client_are_a_refusal() -> None:
+    pick = Tool(name="pick", description="", parameters={"type": "object"})
+    model = Spy("never")
+
+    played = loop([], model, [look], asked=asking(tools=[pick, pick]))
+
+    assert not model.requests
+    assert played.error is not None
+    assert played.error[0] == "invalid-input"
+    assert "two of them have one name: pick" in played.error[1]
+
+
 # -- what a model leaves open ---------------------------------------------------------------------
 
 

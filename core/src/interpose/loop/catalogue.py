@@ -35,6 +35,10 @@ class ToolSet:
     def __init__(self, own: Sequence[LoopTool], client: Sequence[Tool]) -> None:
         self._own = {each.name: each for each in own}
         self._client = {each.name: _clients(each) for each in client}
+        names = [each.name for each in client]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise _refused(f"two of them have one name: {', '.join(twice)}")
         taken = {*self._own, *((DISCLOSE,) if any(tool.lazy for tool in own) else ())}
         both = sorted(taken & self._client.keys())
         if both:
