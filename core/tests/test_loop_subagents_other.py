@@ -15,7 +15,7 @@ from ag_ui.core import (
     SubagentStartedEvent,
     TextMessageStartEvent,
 )
-from looping import Spy, asking, calls, loop, seen, within
+from looping import Spy, asking, calls, loop, results, seen, within
 from playing import agent_of, say, started
 
 from interpose import (
@@ -187,3 +187,18 @@ def test_another_agent_that_stops_in_the_middle_leaves_nothing_open() -> None:
     assert played.result.outcome == "success"
     assert played.result.text == "sorry"
     assert played.types.count("SUBAGENT_ERROR") == 2
+
+
+def test_two_other_agents_side_by_side_may_choose_the_same_ids() -> None:
+    class Foreign:
+        def run(self, run_input: RunAgentInput) -> AsyncIterator[BaseEvent]:
+            return agent_of(*say("one", message="m"))(run_input)
+
+    foreign: Any = Foreign()
+    tools = [agent_tool(foreign, name, "Ask.") for name in ("ask_one", "ask_other")]
+    played = loop([], Spy(calls(task("ask_one"), task("ask_other")), "Done."), tools)
+
+    assert played.result.outcome == "success"
+    assert list(results(played).values()) == ["one", "one"]
+    opened = [e for e in played.events if e.type.value == "TEXT_MESSAGE_START" and lane(e)]
+    assert len({event.message_id for event in opened}) == 2  # type: ignore[attr-defined]

@@ -24,8 +24,9 @@ from interpose.loop.batch import Pending
 from interpose.loop.calls import Calls, LoopEnd, Waiting, open_calls
 from interpose.loop.catalogue import ToolSet, check_names
 from interpose.loop.history import requestable
+from interpose.loop.ids import ids_of
 from interpose.loop.limits import LoopState, Spending
-from interpose.loop.modelcall import Answer, checked, ids_of
+from interpose.loop.modelcall import Answer, checked
 from interpose.loop.settings import LoopParts
 from interpose.loop.streams import owned
 from interpose.model import Model, ModelFinished

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, AsyncIterator, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
-from uuid import uuid4
 
 from ag_ui.core import (
     BaseEvent,
     EventType,
-    ReasoningEncryptedValueEvent,
     ReasoningEndEvent,
     ReasoningMessageEndEvent,
     RunErrorEvent,
@@ -24,6 +22,7 @@ from ag_ui.core import (
 
 from interpose.agui import Expander
 from interpose.errors import InvalidStream, described
+from interpose.loop.ids import FreshIds
 from interpose.loop.streams import owned
 from interpose.loop_errors import ModelFailed, ModelUnavailable
 from interpose.model import FinishReason, ModelFinished
@@ -79,9 +78,7 @@ class Answer:
         self.content = ""
         self._finished = False
         self._message_id = message_id
-        self._first: str | None = message_id
-        self._taken = taken
-        self._ids: dict[tuple[str, str], str] = {}
+        self._ids = FreshIds(taken, message_id)
         self._open: dict[tuple[type[BaseEvent], str], None] = {}
         self._written: dict[str, WrittenCall] = {}
         self._texts: dict[str, list[str]] = {}
@@ -128,41 +125,11 @@ class Answer:
 
     def _taken_in(self, event: BaseEvent) -> BaseEvent:
         """Return the event with the ids of this run, and take note of what it says."""
-        update: dict[str, str] = {}
-        if isinstance(event, ToolCallStartEvent):
-            self._ids.pop(("call", event.tool_call_id), None)  # another call, whatever its id
-            if event.parent_message_id is None:
-                update["parent_message_id"] = self._message_id
-        for name, kind in (
-            ("message_id", "message"),
-            ("parent_message_id", "message"),
-            ("tool_call_id", "call"),
-        ):
-            given = getattr(event, name, None)
-            if isinstance(given, str):
-                ident = self._id(kind, given, event)
-                if ident != given:
-                    update[name] = ident
-        if isinstance(event, ReasoningEncryptedValueEvent):
-            kind = "call" if event.subtype == "tool-call" else "message"
-            update["entity_id"] = self._id(kind, event.entity_id, event)
-        if update:
-            event = event.model_copy(update=update)
+        event = self._ids.renamed(event)
+        if isinstance(event, ToolCallStartEvent) and event.parent_message_id is None:
+            event = event.model_copy(update={"parent_message_id": self._message_id})
         self._note(event)
         return event
-
-    def _id(self, kind: str, given: str, event: BaseEvent) -> str:
-        known = self._ids.get((kind, given))
-        if known is not None:
-            return known
-        ident = given
-        if kind == "message" and self._first is not None and not _is_reasoning(event):
-            ident, self._first = self._first, None
-        elif given in self._taken:
-            ident = str(uuid4())
-        self._taken.add(ident)
-        self._ids[kind, given] = ident
-        return ident
 
     def _note(self, event: BaseEvent) -> None:
         opened = _OPENS.get(event.type)
@@ -181,19 +148,6 @@ class Answer:
             self._written[ident].parts.append(event.delta)
         elif isinstance(event, ToolCallResultEvent) and ident in self._written:
             self._written[ident].by_provider = True
-
-
-def _is_reasoning(event: BaseEvent) -> bool:
-    return event.type.value.startswith("REASONING") or event.type is EventType.TOOL_CALL_RESULT
-
-
-def ids_of(messages: Sequence[object]) -> set[str]:
-    """Return the ids of messages and of their tool calls."""
-    found: set[str] = set()
-    for message in messages:
-        found.add(str(getattr(message, "id", "")))
-        found.update(call.id for call in getattr(message, "tool_calls", None) or ())
-    return found
 
 
 async def checked(stream: object, model: str) -> AsyncIterator[BaseEvent]:

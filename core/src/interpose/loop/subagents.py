@@ -28,6 +28,7 @@ from interpose.errors import UsageError
 from interpose.loop.agent import LoopAgent
 from interpose.loop.calls import Delegation, only
 from interpose.loop.conversation import Conversation
+from interpose.loop.ids import FreshIds
 from interpose.loop.limits import tightest
 from interpose.loop.settings import LoopParts
 from interpose.loop.streams import owned
@@ -163,9 +164,10 @@ class Subagent:
         )
         given = (run_input, job.ctx) if _takes_context(self._agent.run) else (run_input,)
         stream = cast("AsyncIterator[BaseEvent]", self._agent.run(*given))
+        ids = FreshIds(job.taken)
         async with owned(stream), owned(self._whole(stream)) as events:
             async for event in events:
-                async with owned(job.ctx.rewrite(only(event))) as rewritten:
+                async with owned(job.ctx.rewrite(only(ids.renamed(event)))) as rewritten:
                     async for each in rewritten:
                         yield each
 
