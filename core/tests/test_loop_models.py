@@ -24,9 +24,13 @@ from interpose import (
     CallTool,
     Host,
     InterruptDefinition,
+    InvalidStream,
+    IterationInfo,
+    LifespanContext,
     Middleware,
     MiddlewareError,
     ModelContext,
+    ModelFactory,
     ModelRequest,
     ModelUnavailable,
     RunContext,
@@ -292,3 +296,30 @@ def test_a_strategy_that_could_not_stop_the_loop_is_refused() -> None:
         LoopAgent(until=cast("Any", later))
     with pytest.raises(UsageError, match="max_iterations was given without its numbers"):
         LoopAgent(until=cast("Any", max_iterations))
+
+
+class Odd(ModelFactory):
+    """Makes models that yield what is no event."""
+
+    def __call__(self, settings: Any, ctx: LifespanContext, /) -> Any:
+        """Return one."""
+        return Plays("text")
+
+
+def test_what_a_layers_own_model_call_gets_is_checked_too() -> None:
+    class Asks(Middleware):
+        async def on_iteration(self, ctx: RunContext, info: IterationInfo, /) -> None:
+            try:
+                await ctx.model("odd").complete("Hello?")
+            except InvalidStream as error:
+                said.append(error.message)
+
+    said: list[str] = []
+
+    async def main() -> None:
+        overrides = {"models": {"odd": {"use": f"{__name__}:Odd"}}}
+        async with Host([Asks], agent=LoopAgent(ScriptedModel("Hi")), overrides=overrides) as host:
+            await host.run("Hello")
+
+    asyncio.run(main())
+    assert said == ["the model 'odd' yielded a str, and no event of ag_ui.core"]

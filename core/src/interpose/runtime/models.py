@@ -10,9 +10,10 @@ from ag_ui.core import Message, UserMessage
 
 from interpose.agui import Expander, Transcript
 from interpose.errors import UsageError
+from interpose.loop.modelcall import checked
 from interpose.model import FinishReason, ModelAnswer, ModelContext, ModelFinished
 from interpose.payloads import ModelRequest
-from interpose.runtime.closing import close
+from interpose.runtime.closing import close_all
 
 if TYPE_CHECKING:
     from interpose.runtime.record import RunRecord
@@ -40,8 +41,9 @@ class Handle:
         stream = record.model_of(self._model).stream(request, ctx)
         expander, transcript = Expander(), Transcript()
         reason: FinishReason | None = None
+        events = checked(stream, self._model)
         try:
-            async for event in stream:
+            async for event in events:
                 if isinstance(event, ModelFinished):
                     reason = event.finish_reason
                     record.side_usage.setdefault(purpose, []).extend(event.usage)
@@ -53,7 +55,7 @@ class Handle:
             else:
                 usage = ()
         finally:
-            await close(record, stream, f"model {self._model}")
+            await close_all(record, (events, "a model call"), (stream, f"model {self._model}"))
         for part in expander.close():
             transcript.apply(part)
         return ModelAnswer(transcript.text, transcript.messages, reason, usage)
