@@ -693,3 +693,11 @@ def test_a_tool_in_a_thread_ends_the_run_without_a_complaint(logged: list[str]) 
 
     assert asyncio.run(main()).outcome == "cancelled"
     assert logged == []
+
+
+def test_an_empty_signing_key_is_refused_at_startup() -> None:
+    with pytest.raises(StartupError) as caught:
+        Host(agent=LoopAgent(ScriptedModel("Hi")), overrides={"host": {"signing_key": ""}})
+    [problem] = caught.value.problems
+    assert problem.code == "invalid-setting"
+    assert "host.signing_key" in problem.message

@@ -30,7 +30,7 @@ from interpose import (
     on,
 )
 from interpose.loop import Budget, LoopAgent, max_iterations, tool
-from interpose.runtime.output import OUTPUT_COMPLETE, OUTPUT_START
+from interpose.loop.structured import OUTPUT_COMPLETE, OUTPUT_START
 
 NATIVE = frozenset({Ability.OUTPUT_WITH_TOOLS})
 WAYS = ["separate", "native"]

@@ -21,7 +21,9 @@ from interpose.model import Ability, abilities_of
 from interpose.services import Wanted
 
 OUTPUT_START: Final = "structured-output.start"
+"""CUSTOM event before the text of a structured output. Value: ``{"name": ...}``."""
 OUTPUT_COMPLETE: Final = "structured-output.complete"
+"""CUSTOM event with a valid structured output. Value: ``{"name": ..., "object": ...}``."""
 PURPOSE: Final = "structured-output"
 
 

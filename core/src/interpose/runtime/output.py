@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import Any
 
 from ag_ui.core import BaseEvent, CustomEvent
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError
 
 from interpose.errors import UsageError
+from interpose.loop.structured import OUTPUT_COMPLETE
 from interpose.loop_errors import OutputError
 from interpose.services import Wanted
-
-OUTPUT_START: Final = "structured-output.start"
-"""CUSTOM event before the text of a structured output. Value: ``{"name": ...}``."""
-OUTPUT_COMPLETE: Final = "structured-output.complete"
-"""CUSTOM event with a valid structured output. Value: ``{"name": ..., "object": ...}``."""
 
 
 def wanted(output: Any) -> Wanted:

@@ -86,7 +86,7 @@ class HostTable(_HostOwned):
     """Seconds that ending a run, or stopping a lifespan, may take."""
     max_concurrent: PositiveInt | None = None
     """Runs at once; without it, any number."""
-    signing_key: SecretStr | None = None
+    signing_key: Annotated[SecretStr, Field(min_length=1)] | None = None
     """The key that signs what leaves the host and comes back."""
 
 
