@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Literal
+from typing import Final
 
 from ag_ui.core import TokenUsage
 from pydantic_ai.messages import ModelResponse, ToolCallPart
 
-from interpose import ModelFinished, ModelRefused, ModelUnavailable
+from interpose import FinishReason, ModelFinished, ModelRefused, ModelUnavailable
 
-_Reason = Literal["stop", "length", "tool_calls", "content_filter", "error"]
-
-_REASONS: Final[Mapping[str, _Reason]] = {
+_REASONS: Final[Mapping[str, FinishReason]] = {
     "stop": "stop",
     "length": "length",
     "tool_call": "tool_calls",
