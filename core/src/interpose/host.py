@@ -69,7 +69,7 @@ class Host:
     ) -> None:
         given = Given(
             folder=Path.cwd(),
-            layers=_layers(layers),
+            layers=given_layers(layers),
             agents=_agents(agent, agents),
             provide=dict(provide or {}),
             provides=tuple(provides),
@@ -107,19 +107,28 @@ class Host:
         folder = Path.cwd()
         given = Given(
             folder=folder,
-            files=_files(path, overlays, variables, folder),
+            files=given_files(path, overlays, variables, folder),
             environ=variables,
-            layers=_layers(layers),
+            layers=given_layers(layers),
             agents=_agents(agent, agents),
             provide=dict(provide or {}),
             provides=tuple(provides),
             overrides=dict(overrides or {}),
             built_in=built_in_parts(),
         )
+        return cls._of(given, prepare(given), strict=strict, clock=clock)
+
+    @classmethod
+    def _of(
+        cls,
+        given: Given,
+        prepared: Prepared,
+        *,
+        strict: bool | None = None,
+        clock: Clock | None = None,
+    ) -> Self:
         host = cls.__new__(cls)
-        host._adopt(  # noqa: SLF001 - a second constructor
-            given, prepare(given), strict=strict, clock=clock
-        )
+        host._adopt(given, prepared, strict=strict, clock=clock)  # noqa: SLF001 - a constructor
         return host
 
     def _adopt(
@@ -361,17 +370,16 @@ def server_table(host: Host) -> ServerTable:
 
 def host_of(given: Given, prepared: Prepared) -> Host:
     """Make a host of a startup that has been gone through; the command line's door."""
-    host = Host.__new__(Host)
-    host._adopt(given, prepared, strict=None, clock=None)  # noqa: SLF001 - the same module
-    return host
+    return Host._of(given, prepared)  # noqa: SLF001 - the same module
 
 
-def _files(
+def given_files(
     path: str | os.PathLike[str] | None,
     overlays: Sequence[str | os.PathLike[str]],
     environ: Mapping[str, str],
     folder: Path,
 ) -> tuple[str, ...]:
+    """Return the files to read. Raises :class:`StartupError` when there are none."""
     files = find_files(
         [*([] if path is None else [path]), *overlays], environ=environ, folder=folder
     )
@@ -389,7 +397,8 @@ def _files(
     )
 
 
-def _layers(layers: Sequence[Layer | type[Middleware[Any, Any]]]) -> tuple[Layer, ...]:
+def given_layers(layers: Sequence[Layer | type[Middleware[Any, Any]]]) -> tuple[Layer, ...]:
+    """Return what was given as ``layers``. Raises :class:`UsageError` for what is none."""
     for layer in layers:
         if not isinstance(layer, Layer | type):
             raise UsageError(

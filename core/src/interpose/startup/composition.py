@@ -138,7 +138,9 @@ def _assemble(
                 else:
                     tree = merge([tree, _from_variable(variable, read, tree)])
         tree = merge([tree, _own_keys(part, at(configuration.overrides, path))])
-    resolved, unresolved = resolve(tree, part.base or part.path, configuration.environ)
+    resolved, unresolved = resolve(
+        tree, part.base or part.path, configuration.environ, configuration.stand_in
+    )
     table = resolved if isinstance(resolved, Table) else EMPTY
     return _placed(part, table, configuration), [*problems, *unresolved]
 

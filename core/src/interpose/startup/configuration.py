@@ -9,7 +9,7 @@ from interpose.errors import Problem
 from interpose.startup.environment import Variable, read_variables
 from interpose.startup.files import Source
 from interpose.startup.merging import EMPTY, merge, nest
-from interpose.startup.tree import KeyPath, Node, Table, at
+from interpose.startup.tree import KeyPath, Node, StandIn, Table, at
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,8 @@ class Configuration:
     named: Table
     """``base`` and ``overrides`` merged: what is configured, in which order."""
     environ: Mapping[str, str] = field(repr=False)
+    stand_in: StandIn | None = field(default=None, repr=False)
+    """Gives the values of references in place of variables and files, for tests."""
 
     def node(self, path: KeyPath) -> Node | None:
         """Return what files, code and overrides say at ``path``."""

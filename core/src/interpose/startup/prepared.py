@@ -23,7 +23,7 @@ from interpose.startup.part import Part
 from interpose.startup.planning import Configured
 from interpose.startup.registration import Catalogue
 from interpose.startup.secrecy import known_secrets, redact
-from interpose.startup.tree import KeyPath
+from interpose.startup.tree import KeyPath, StandIn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,8 @@ class Given:
 
     ``files``: names of the files, the base first; ``folder``: what relative names mean.
     ``agents``: agents given in code. ``discover``: how to find installed plugins; called only
-    when something names one. ``assume_application``: ``[capabilities] x = "application"`` counts
+    when something names one. ``stand_in``: gives ``$env`` and ``$file`` their values in a test.
+    ``assume_application``: ``[capabilities] x = "application"`` counts
     as the application's promise (for ``check``, which runs without it).
     """
 
@@ -48,6 +49,7 @@ class Given:
     assume_application: bool = False
     discover: Callable[[], Discovery] = discover
     built_in: Sequence[RegisteredPart] = ()
+    stand_in: StandIn | None = None
 
 
 @dataclass(frozen=True, slots=True)

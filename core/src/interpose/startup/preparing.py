@@ -163,7 +163,7 @@ class _Preparation:
             environ=given.environ,
         )
         self.problems += problems
-        return configuration
+        return replace(configuration, stand_in=given.stand_in)
 
     def _read_host(self) -> HostConfig:
         config, problems = read_host(self.configuration, agents=tuple(self.given.agents))

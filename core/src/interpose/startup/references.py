@@ -6,7 +6,8 @@ inactive one has to exist. What they yield is a secret.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
 from interpose.errors import Problem, nearest
 from interpose.startup.tree import (
@@ -16,35 +17,51 @@ from interpose.startup.tree import (
     Node,
     Reference,
     Scalar,
+    StandIn,
     Table,
     shown,
 )
 
 
 def resolve(
-    node: Node, path: KeyPath, environ: Mapping[str, str]
+    node: Node, path: KeyPath, environ: Mapping[str, str], stand_in: StandIn | None = None
 ) -> tuple[Node, tuple[Problem, ...]]:
     """Look up every reference below ``node``, which stands at ``path``.
 
-    One that cannot be looked up stays in the tree, and a problem says why.
+    One that cannot be looked up stays in the tree, and a problem says why. ``stand_in`` is asked
+    in place of the variables and files.
     """
     problems: list[Problem] = []
-    return _resolve(node, path, environ, problems), tuple(problems)
+    look_up = _real(environ) if stand_in is None else _stood_in(stand_in)
+    return _resolve(node, path, look_up, problems), tuple(problems)
 
 
-def _resolve(
-    node: Node, path: KeyPath, environ: Mapping[str, str], problems: list[Problem]
-) -> Node:
+LookUp: TypeAlias = Callable[[Reference, KeyPath], "str | Problem"]
+
+
+def _real(environ: Mapping[str, str]) -> LookUp:
+    def look_up(node: Reference, path: KeyPath) -> str | Problem:
+        found = _from_variable if node.kind == "$env" else _from_file
+        return found(node, path, environ)
+
+    return look_up
+
+
+def _stood_in(stand_in: StandIn) -> LookUp:
+    return lambda node, _: stand_in(node)
+
+
+def _resolve(node: Node, path: KeyPath, look_up: LookUp, problems: list[Problem]) -> Node:
     match node:
         case Table():
             entries = {
-                key: _resolve(below, (*path, key), environ, problems)
+                key: _resolve(below, (*path, key), look_up, problems)
                 for key, below in node.entries.items()
             }
             return Table(entries, node.origin)
         case Array():
             items = (
-                _resolve(below, (*path, index), environ, problems)
+                _resolve(below, (*path, index), look_up, problems)
                 for index, below in enumerate(node.items)
             )
             return Array(tuple(items), node.origin, node.extends)
@@ -59,8 +76,7 @@ def _resolve(
             )
             return node
         case Reference():
-            found = _from_variable if node.kind == "$env" else _from_file
-            value = found(node, path, environ)
+            value = look_up(node, path)
             if isinstance(value, Problem):
                 problems.append(value)
                 return node

@@ -69,6 +69,10 @@ class Reference:
     folder: Path
 
 
+StandIn: TypeAlias = Callable[[Reference], str]
+"""Gives a reference a value, for tests."""
+
+
 @dataclass(frozen=True, slots=True)
 class Malformed:
     """A reference or ``$append`` of the wrong shape; ``reason`` says what is wrong with it."""

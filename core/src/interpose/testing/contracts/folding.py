@@ -1,0 +1,151 @@
+"""What a stream says, whatever pieces it says it in; for comparing two of them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from ag_ui.core import (
+    ActivityDeltaEvent,
+    ActivitySnapshotEvent,
+    BaseEvent,
+    CustomEvent,
+    MessagesSnapshotEvent,
+    ReasoningMessageContentEvent,
+    ReasoningMessageStartEvent,
+    RunErrorEvent,
+    RunFinishedEvent,
+    StateDeltaEvent,
+    StateSnapshotEvent,
+    TextMessageContentEvent,
+    TextMessageStartEvent,
+    ToolCallArgsEvent,
+    ToolCallResultEvent,
+    ToolCallStartEvent,
+)
+
+from interpose.agui import to_json
+
+_MADE_UP: Final = re.compile(
+    r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\b[0-9a-f]{16,64}\b"
+)
+_LONGEST: Final = 160
+
+Said = dict[str, str]
+"""By what it is (``text 1``, ``arguments of call 2``, ``state``): what was said, as text."""
+
+
+def fold(events: Iterable[BaseEvent]) -> Said:
+    """Return what a stream says: each text whole, in the order in which the texts began.
+
+    Ids are not compared, nor what looks like one (a UUID, a long hex number): two runs differ in
+    them. Timestamps are left out.
+    """
+    folding = _Folding()
+    for event in events:
+        handle = _HANDLERS.get(type(event))
+        if handle is not None:
+            handle(folding, event)
+    return {name: _MADE_UP.sub("<id>", value) for name, value in folding.said.items()}
+
+
+class _Folding:
+    def __init__(self) -> None:
+        self.said: Said = {}
+        self._lanes: dict[tuple[str, str | None, str], str] = {}
+        self._counts: dict[str, int] = {}
+
+    def lane(self, kind: str, event: Any) -> str:
+        """Return the name of the text that an event belongs to, as ``text 2 of ada``."""
+        ident = event.tool_call_id if kind == "call" else event.message_id
+        key = (kind, getattr(event, "subagent_run_id", None), ident)
+        if key not in self._lanes:
+            owner = f" of {key[1]}" if key[1] else ""
+            number = self._counts[kind + owner] = self._counts.get(kind + owner, 0) + 1
+            self._lanes[key] = f"{kind} {number}{owner}"
+        return self._lanes[key]
+
+    def put(self, name: str, value: str) -> None:
+        """Add to what was said under a name."""
+        self.said[name] = self.said.get(name, "") + value
+
+
+def _begins(kind: str) -> Callable[[_Folding, Any], None]:
+    return lambda folding, event: folding.put(folding.lane(kind, event), "")
+
+
+def _says(kind: str) -> Callable[[_Folding, Any], None]:
+    return lambda folding, event: folding.put(folding.lane(kind, event), event.delta)
+
+
+def _of_call(what: str, attribute: str) -> Callable[[_Folding, Any], None]:
+    def handle(folding: _Folding, event: Any) -> None:
+        folding.put(f"{what} of {folding.lane('call', event)}", str(getattr(event, attribute)))
+
+    return handle
+
+
+def _whole(name: str) -> Callable[[_Folding, Any], None]:
+    def handle(folding: _Folding, event: BaseEvent) -> None:
+        plain = event.model_copy(update={"timestamp": None})
+        folding.put(name, f"{to_json(plain)}\n")
+
+    return handle
+
+
+def _snapshot(folding: _Folding, event: MessagesSnapshotEvent) -> None:
+    contents = [str(getattr(message, "content", "")) for message in event.messages]
+    folding.put("snapshot of the messages", json.dumps(contents))
+
+
+def _finished(folding: _Folding, event: RunFinishedEvent) -> None:
+    kind = getattr(event.outcome, "type", "success")
+    folding.put("ending", f"finished {kind} {event.result!r}")
+
+
+def _failed(folding: _Folding, event: RunErrorEvent) -> None:
+    folding.put("ending", f"error {event.code}: {event.message}")
+
+
+_HANDLERS: Final[Mapping[type[BaseEvent], Callable[[_Folding, Any], None]]] = {
+    TextMessageStartEvent: _begins("text"),
+    TextMessageContentEvent: _says("text"),
+    ReasoningMessageStartEvent: _begins("reasoning"),
+    ReasoningMessageContentEvent: _says("reasoning"),
+    ToolCallStartEvent: _of_call("name", "tool_call_name"),
+    ToolCallArgsEvent: _of_call("arguments", "delta"),
+    ToolCallResultEvent: _of_call("result", "content"),
+    MessagesSnapshotEvent: _snapshot,
+    StateSnapshotEvent: _whole("state"),
+    StateDeltaEvent: _whole("state"),
+    ActivitySnapshotEvent: _whole("activities"),
+    ActivityDeltaEvent: _whole("activities"),
+    CustomEvent: _whole("custom events"),
+    RunFinishedEvent: _finished,
+    RunErrorEvent: _failed,
+}
+
+
+def difference(before: Said, after: Said) -> str:
+    """Say the first difference between two streams, or return ``""``."""
+    for name in [*before, *(name for name in after if name not in before)]:
+        first, second = before.get(name), after.get(name)
+        if first == second:
+            continue
+        if first is None or second is None:
+            gone, left = ("first", second) if first is None else ("second", first)
+            return f"{name} is missing in the {gone}; the other says {_cut(left or '', 0)}"
+        at = next(
+            (i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b),
+            min(len(first), len(second)),
+        )
+        return f"{name}: {_cut(first, at)}\nand then: {_cut(second, at)}"
+    return ""
+
+
+def _cut(value: str, at: int) -> str:
+    start = max(0, at - _LONGEST // 3)
+    shown = value[start : start + _LONGEST]
+    return f"{'...' if start else ''}{shown!r}{'...' if start + _LONGEST < len(value) else ''}"

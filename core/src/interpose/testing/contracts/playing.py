@@ -1,0 +1,125 @@
+"""Playing a stream through the middleware, and what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from ag_ui.core import BaseEvent, RunAgentInput
+from loguru import logger
+
+from interpose.authoring import Layer, Middleware, Point
+from interpose.context import AgentContext
+from interpose.host import Host
+from interpose.runtime.run import RunResult
+from interpose.testing.agents import Part, ScriptedAgent
+from interpose.testing.clocks import FakeClock
+from interpose.testing.contracts.subject import Subject
+from interpose.testing.events import user_input
+from interpose.testing.hosts import make_host
+
+
+class CaseAgent(ScriptedAgent):
+    """Plays a case. It offers every point, so that any middleware may stand around it.
+
+    No hook of a loop is called by it: the streams of a contract are for what handles streams.
+    """
+
+    def __init__(self, parts: Iterable[Part], points: Iterable[Point]) -> None:
+        super().__init__(parts)
+        self.points = tuple(points)
+
+    async def run(self, run_input: RunAgentInput, ctx: AgentContext, /) -> AsyncIterator[BaseEvent]:
+        """Play the case; through the layers that rewrite history, if it offers HISTORY."""
+        events = super().run(run_input, ctx)
+        async for event in ctx.rewrite(events) if Point.HISTORY in self.points else events:
+            yield event
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A run as its consumer saw it. ``logged``: what the operator was told, level first."""
+
+    events: tuple[BaseEvent, ...]
+    result: RunResult[Any]
+    logged: tuple[str, ...] = ()
+
+    @property
+    def error(self) -> BaseException | None:
+        """The exception that ended the run."""
+        return self.result.error
+
+
+def case_agent(subject: Subject, parts: Iterable[Part]) -> CaseAgent:
+    """Return an agent that plays ``parts`` and lets the subject stand around it."""
+    points = set(Point) - {Point.HISTORY}
+    if Point.HISTORY in subject.declaration.essential:
+        points.add(Point.HISTORY)
+    return CaseAgent(parts, sorted(points))
+
+
+def host_of(
+    subject: Subject,
+    agent: object,
+    *,
+    outside: Sequence[Layer | type[Middleware[Any, Any]]] = (),
+    inside: Sequence[Layer | type[Middleware[Any, Any]]] = (),
+    layer: Layer | None = None,
+    strict: bool = True,
+) -> Host:
+    """Return a host with the subject's layer, and others nearer the caller or the agent."""
+    own = subject.layer() if layer is None else layer
+    layers = [*map(Layer.of, outside), own, *map(Layer.of, inside)]
+    for outer, inner in pairwise(layers):
+        outer.before = (*outer.before, inner.id)
+    return make_host(
+        layers,
+        agent=agent,
+        provide=subject.provide,
+        strict=strict,
+        clock=FakeClock(jump=True),
+        overrides={"host": {"ending_deadline": 1.0}},
+    )
+
+
+async def play(
+    subject: Subject,
+    parts: Iterable[Part],
+    *,
+    run_input: RunAgentInput | None = None,
+    **options: Any,
+) -> Heard:
+    """Play one run of ``parts`` through the subject. ``options`` are those of :func:`host_of`."""
+    with listening() as logged:
+        async with host_of(subject, case_agent(subject, parts), **options) as host:
+            run = host.run(user_input() if run_input is None else run_input)
+            events = [event async for event in run]
+            result = await run
+            # Terminal hooks and deferred work are done by tasks of the host.
+            await asyncio.sleep(0)
+    return Heard(tuple(events), result, tuple(logged))
+
+
+@contextmanager
+def listening() -> Iterator[list[str]]:
+    """Collect what Interpose tells the operator, from WARNING on: ``ERROR the text``."""
+    lines: list[str] = []
+    decided: Any = getattr(getattr(logger, "_core", None), "activation_list", ())
+    was_silent = ("interpose.", False) in list(decided)
+    logger.enable("interpose")
+    sink = logger.add(
+        lambda line: lines.append(str(line).rstrip("\n")),
+        format="{level} {message}",
+        level="WARNING",
+        filter=lambda record: (record["name"] or "").startswith("interpose."),
+    )
+    try:
+        yield lines
+    finally:
+        logger.remove(sink)
+        if was_silent:
+            logger.disable("interpose")
