@@ -125,6 +125,15 @@ def test_a_variable_alone_can_change_a_layers_settings_for_an_agent(tmp_path: Pa
     assert config.layers[0].settings_path("billing") == ("agents", "billing", "middleware", "log")
 
 
+def test_a_variable_for_an_agent_is_not_taken_for_what_the_agent_itself_uses(
+    tmp_path: Path,
+) -> None:
+    environ = {"INTERPOSE__AGENT__MIDDLEWARE__R__ENABLED": "false"}
+    config, problems = read(tmp_path, '[agent]\nuse = "x"\n[middleware.r]\n', environ=environ)
+    assert problems == ""
+    assert not config.layers[0].is_on("default")
+
+
 def test_a_layer_serves_the_agents_that_it_names(tmp_path: Path) -> None:
     config, problems = read(
         tmp_path, '[agents.a]\n[agents.b]\n[middleware.log]\nlayer = { agents = ["b"] }\n'

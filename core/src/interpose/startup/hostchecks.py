@@ -124,7 +124,7 @@ def bad_overrides(
                 f'Add "{agent}" to agents in the layer\'s sub-table, or remove the override.',
             )
         for key in ("use", "layer"):
-            below = at(node, (key,))
+            below = at(named, (*path, key))
             if below is not None:
                 yield Problem(
                     "not-per-agent",
