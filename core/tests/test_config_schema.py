@@ -133,3 +133,13 @@ def test_each_value_has_its_origin_and_no_secret_is_shown(tmp_path: Path) -> Non
         Setting(f"{path}check", "null", "default"),
     ]
     assert "hunter" not in repr(composition)
+
+
+def test_a_set_is_shown_in_the_same_order_by_every_process() -> None:
+    class Words(Settings):
+        words: frozenset[str] = frozenset({"cc", "a", "b", "dd"})
+
+    said, _ = gather([], [], environ={})
+    parts = [Part(("middleware", "mask"), Words)]
+    [setting] = origins(parts, compose(parts, said))
+    assert setting.value == '["a", "b", "cc", "dd"]'

@@ -83,4 +83,8 @@ def _holds_secret(node: Node) -> bool:
 
 
 def _json(value: Any) -> str:
+    if isinstance(
+        value, set | frozenset
+    ):  # has no order of its own, and a reader compares two outputs
+        value = sorted(value, key=str)
     return json.dumps(to_jsonable_python(value, fallback=str), ensure_ascii=False)
