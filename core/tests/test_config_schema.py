@@ -143,3 +143,15 @@ def test_a_set_is_shown_in_the_same_order_by_every_process() -> None:
     parts = [Part(("middleware", "mask"), Words)]
     [setting] = origins(parts, compose(parts, said))
     assert setting.value == '["a", "b", "cc", "dd"]'
+
+
+def test_the_string_below_a_setting_describes_it() -> None:
+    class Words(Settings):
+        words: int = 3
+        """How many words a line may have."""
+
+    schema = config_schema([Part(("middleware", "mask"), Words, title="mask")])
+    assert (
+        schema["$defs"]["Mask"]["properties"]["words"]["description"]
+        == "How many words a line may have."
+    )

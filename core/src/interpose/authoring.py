@@ -55,11 +55,12 @@ Form = Literal["expanded", "raw"]
 class Settings(BaseModel):
     """Base of a plugin's settings: a frozen pydantic model that refuses unknown keys.
 
-    Use :class:`pydantic.SecretStr` for secrets. Nested models must refuse unknown keys, too.
+    Use :class:`pydantic.SecretStr` for secrets. Nested models must refuse unknown keys, too. The
+    string below a field describes it in ``interpose schema``, as ``Field(description=...)`` does.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
-        extra="forbid", frozen=True, hide_input_in_errors=True
+        extra="forbid", frozen=True, hide_input_in_errors=True, use_attribute_docstrings=True
     )
 
 

@@ -28,9 +28,13 @@ class BudgetTable(Settings):
     """What one turn may spend, with its subagents and continuations."""
 
     seconds: Seconds | None = None
+    """Seconds, without the time that people take."""
     tokens: Count | None = None
+    """Tokens that models read and wrote."""
     model_calls: Count | None = None
+    """Model calls."""
     tool_calls: Count | None = None
+    """Tool calls that are executed."""
 
 
 class LoopSettings(Settings):

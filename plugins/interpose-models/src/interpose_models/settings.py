@@ -35,19 +35,33 @@ class CallSettings(Settings):
     """
 
     temperature: Annotated[float, Field(ge=0)] | None = None
+    """How freely the model chooses its words."""
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Choose among the likeliest tokens that make up this share."""
     top_k: Annotated[int, Field(ge=1)] | None = None
+    """Choose among this many of the likeliest tokens."""
     max_tokens: Annotated[int, Field(ge=1)] | None = None
+    """Tokens that the answer may have."""
     stop_sequences: list[str] | None = None
+    """Texts at which the answer ends."""
     seed: int | None = None
+    """Makes the choice repeatable, as far as the provider can."""
     presence_penalty: float | None = None
+    """Against words that were said before."""
     frequency_penalty: float | None = None
+    """Against words that were said often."""
     parallel_tool_calls: bool | None = None
+    """Whether one answer may call several tools."""
     tool_choice: Literal["auto", "none", "required"] | list[str] | None = None
+    """Whether the model may or must call a tool, or which ones it may call."""
     thinking: bool | Literal["minimal", "low", "medium", "high", "xhigh", "max"] | None = None
+    """Whether, or how much, the model thinks before it answers."""
     service_tier: Literal["auto", "default", "flex", "priority"] | None = None
+    """How the provider ranks the call."""
     extra_headers: Mapping[str, SecretStr] | None = None
+    """Headers to send along; their values are secrets."""
     extra_body: Mapping[str, Any] | None = None
+    """Keys to add to the request's body."""
 
 
 class ModelsSettings(Settings):

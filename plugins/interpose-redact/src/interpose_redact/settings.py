@@ -37,15 +37,25 @@ class RedactSettings(Settings):
     """What is looked for, where, and what happens to it. README.md explains each key."""
 
     entities: frozenset[Entity] = frozenset(ENTITIES)
+    """The built-in entities to look for."""
     patterns: Mapping[str, SecretStr] = Field(default_factory=dict)
+    """Regular expressions to look for, by a name of your own."""
     literals: tuple[SecretStr, ...] = ()
+    """Texts to look for as they are; their name is "literal"."""
     action: Action = "replace"
+    """What happens to what is found."""
     actions: Mapping[str, Action] = Field(default_factory=dict)
+    """Another action for an entity, a pattern or "literal"."""
     key: SecretStr | None = None
+    """The key of the action "hash", at least 16 characters."""
     covers: frozenset[Cover] | None = None
+    """Where to look; without it, everywhere."""
     keep_raw: bool = False
+    """Let RAW events pass unseen, which are dropped otherwise."""
     max_hold: Annotated[int, Field(ge=64, le=1_000_000)] = 4096
+    """Characters that are held back at most while they may still become a match."""
     timeout: Annotated[float, Field(gt=0, le=60)] = 1.0
+    """Seconds that one search may take."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
