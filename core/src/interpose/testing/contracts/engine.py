@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, overload
+from typing import Any, Final, Literal, overload
 
 from interpose.errors import UsageError, nearest
 from interpose.testing.contracts.bounded import run_bounded
 from interpose.testing.contracts.finding import ContractViolation, Finding
-from interpose.testing.contracts.rule import Rule
-from interpose.testing.contracts.subject import Subject
+from interpose.testing.contracts.rule import Named, On, Rule
 
 Status = Literal["passed", "failed", "excused", "spared"]
 
@@ -53,13 +52,13 @@ class Report:
 
 
 class Check:
-    """One named check of one middleware; call it to run it.
+    """One named check of one subject; call it to run it.
 
     Raises :class:`ContractViolation` (an ``AssertionError``) with the smallest stream that shows
     the breach, what happened, what was expected, and why it matters.
     """
 
-    def __init__(self, rule: Rule, subject: Subject) -> None:
+    def __init__(self, rule: Rule[Any], subject: Named) -> None:
         self._rule = rule
         self._subject = subject
 
@@ -75,6 +74,7 @@ class Check:
 
     def __call__(self) -> None:
         """Run the check."""
+        __tracebackhide__ = True  # pytest shows the author's own line, not this one
         finding = run_bounded(lambda: self._rule.look(self._subject), HANGS)
         if finding is None:
             return
@@ -88,9 +88,9 @@ class Check:
 
 
 class Contract(Sequence[Check]):
-    """The checks that concern a middleware and are not excused, in order. See :func:`contract`."""
+    """The checks that concern a subject and are not excused, in order. See :func:`contract`."""
 
-    def __init__(self, rules: Iterable[Rule], subject: Subject, excuse: Mapping[str, str]) -> None:
+    def __init__(self, rules: Iterable[Rule[On]], subject: On, excuse: Mapping[str, str]) -> None:
         self._subject = subject
         self._rules = tuple(rules)
         self._excuse = dict(excuse)
@@ -114,7 +114,7 @@ class Contract(Sequence[Check]):
         """Run every check, and report; for use without pytest."""
         return Report(self._subject.name, tuple(self._result(rule) for rule in self._rules))
 
-    def _result(self, rule: Rule) -> CheckResult:
+    def _result(self, rule: Rule[Any]) -> CheckResult:
         if rule.name in self._excuse:
             return CheckResult(rule.name, "excused", self._excuse[rule.name])
         spared = rule.spared(self._subject)

@@ -4,25 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Generic, Protocol
+
+from typing_extensions import TypeVar
 
 from interpose.testing.contracts.finding import Finding
 from interpose.testing.contracts.subject import Subject
 
 
-def always(_: Subject) -> str:
-    """Say that a rule concerns every middleware."""
+class Named(Protocol):
+    """What can be under contract: a middleware, a provider, a model or an agent."""
+
+    @property
+    def name(self) -> str:
+        """Its name, for messages."""
+
+
+On = TypeVar("On", bound=Named, default=Subject)
+
+
+def always(_: object) -> str:
+    """Say that a rule concerns everybody."""
     return ""
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """A check. ``look`` returns what it found, None if all is well.
+class Rule(Generic[On]):
+    """A check of a middleware, or of another subject ``On``.
 
-    ``why``: why it matters, in a sentence or two, for the author who reads the failure.
-    ``spared``: returns the reason why the rule does not concern a middleware, or ``""``.
+    ``look`` returns what it found, None if all is well. ``why``: why it matters, in a sentence or
+    two, for the author who reads the failure. ``spared``: returns the reason why the rule does not
+    concern a subject, or ``""``.
     """
 
     name: str
     why: str
-    look: Callable[[Subject], Awaitable[Finding | None]]
-    spared: Callable[[Subject], str] = always
+    look: Callable[[On], Awaitable[Finding | None]]
+    spared: Callable[[On], str] = always

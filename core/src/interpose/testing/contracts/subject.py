@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -10,7 +10,9 @@ from pydantic import BaseModel, SecretStr, ValidationError
 
 from interpose.authoring import Declaration, Layer, Middleware, Point, middleware_id
 from interpose.capability import CREDENTIALS, PRINCIPAL, Capability
-from interpose.errors import StartupError, UsageError
+from interpose.errors import Problem, StartupError, UsageError, described
+from interpose.logs import cause
+from interpose.startup.declaration_rules import declaration_faults
 from interpose.startup.hook_rules import HOOKS
 from interpose.startup.inspection import MiddlewareFacts, inspect_middleware
 
@@ -108,13 +110,9 @@ def subject_of(
         )
     facts = inspect_middleware(cls)
     if facts.faults:
-        from interpose.errors import Problem
-
-        raise StartupError(
-            [Problem("invalid-plugin", fault, (cls.__qualname__,)) for fault in facts.faults]
-        )
+        raise _refused(cls, "invalid-plugin", facts.faults)
     valid = _validated(facts, settings)
-    declaration = cls.declare(valid)
+    declaration = declared(cls, valid)
     return Subject(
         cls=cls,
         facts=facts,
@@ -124,6 +122,24 @@ def subject_of(
         provide=_provided(cls, declaration, provide or {}),
         words=tuple(dict.fromkeys([*samples, *_strings(valid.model_dump())])),
     )
+
+
+def declared(cls: type[Middleware[Any, Any]], settings: BaseModel) -> Declaration:
+    """Return what the class declares under these settings. Raises :class:`StartupError`."""
+    try:
+        found: object = cls.declare(settings)
+    except (Exception, SystemExit) as error:
+        raise _refused(cls, "failed-declare", [f"declare failed: {cause(error)}"]) from error
+    if not isinstance(found, Declaration):
+        raise _refused(cls, "failed-declare", [f"declare returned {described(found)}"])
+    faults = list(declaration_faults(found))
+    if faults:
+        raise _refused(cls, "failed-declare", faults)
+    return found
+
+
+def _refused(cls: type, code: str, faults: Iterable[str]) -> StartupError:
+    return StartupError([Problem(code, fault, (cls.__qualname__,)) for fault in faults])
 
 
 def _validated(facts: MiddlewareFacts, settings: BaseModel | Mapping[str, Any] | None) -> BaseModel:
