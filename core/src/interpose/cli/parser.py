@@ -190,12 +190,70 @@ def _why(parser: argparse.ArgumentParser) -> None:
     _agent(parser)
 
 
+def _check(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--locked",
+        metavar="FILE",
+        nargs="?",
+        const="",
+        help="also report what differs from a lock that `interpose lock` wrote "
+        "(default: interpose.lock beside the first config file)",
+    )
+    _json(parser, "the problems")
+
+
+def _lock(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--output",
+        metavar="FILE",
+        help="the lock to write (default: interpose.lock beside the first config file)",
+    )
+
+
+def _new(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "name", metavar="NAME", help="the name of the distribution, as interpose-word-mask"
+    )
+    parser.add_argument(
+        "--kind",
+        choices=("stream", "loop", "provider", "agent", "several", "local"),
+        default="stream",
+        help="what it is (default: stream)",
+    )
+    parser.add_argument(
+        "--dir",
+        metavar="DIR",
+        help="where to write it (default: a new folder NAME; for local: here)",
+    )
+
+
 def _demo(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--loop",
         action="store_true",
         help="show the agent loop instead: a model, tools, and a call that a person approves",
     )
+
+
+def _check_plugin(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "target",
+        metavar="PATH|WHEEL|DISTRIBUTION",
+        help="the folder of a project, a .whl file, or the name of what is installed",
+    )
+    parser.add_argument(
+        "--no-install",
+        action="store_true",
+        help="load it with what is installed here, which needs no index",
+    )
+    parser.add_argument("--strict", action="store_true", help="take warnings for errors")
+    parser.add_argument(
+        "--timeout",
+        metavar="SECONDS",
+        type=_seconds,
+        help="how long loading the plugin may take (default: 60)",
+    )
+    _json(parser, "the checks")
 
 
 def _nothing(_parser: argparse.ArgumentParser) -> None:
@@ -254,11 +312,34 @@ COMMANDS: Final = {
         "and what each of the two sees.",
         _why,
     ),
+    "new": Command(
+        "new",
+        "begin a plugin that installs, passes its tests and works",
+        "Write a plugin to start from: settings, tests that go through the contract, a README, a\n"
+        "file and a recording to try it on. The kinds:\n"
+        "  stream    changes text in the stream, also where chunks cut it\n"
+        "  loop      decides about tool calls of the built-in loop, and wraps them\n"
+        "  provider  provides a capability that middlewares of others can require\n"
+        "  agent     an agent with settings\n"
+        "  several   two middlewares and a provider that they share\n"
+        "  local     one file in an application, used by module:Class, without a package",
+        _new,
+    ),
     "check": Command(
         "check",
         "find every mistake in the configuration",
-        "Go through all of startup, but start nothing. Shows every problem at once.",
-        lambda parser: _json(parser, "the problems"),
+        "Go through all of startup, but start nothing. Shows every problem at once; with --locked\n"
+        "also every difference from a lock: versions, order, settings, points, capabilities.",
+        _check,
+    ),
+    "lock": Command(
+        "lock",
+        "write down what runs, for `check --locked`",
+        "Write what the configuration comes to: each distribution with its version, the layers in\n"
+        "order, the points, and a digest of each setting that is given; never of a secret. Keep\n"
+        "the file in version control: `interpose check --locked` fails when what would run\n"
+        "differs from it. Writes nothing while there are problems, or when nothing changed.",
+        _lock,
     ),
     "config": Command(
         "settings",
@@ -279,6 +360,15 @@ COMMANDS: Final = {
         "Look for damaged distributions, for plugins that are installed twice, and for plugins\n"
         "that are built for another version of Interpose. Imports none of them.",
         lambda parser: _json(parser, "the findings"),
+    ),
+    "check-plugin": Command(
+        "check_plugin",
+        "check a plugin before it is published",
+        "Build a plugin's wheel, read it, install it into a clean environment and load it there:\n"
+        "entry points, offers, package, range, imports, README, licence, hooks, settings and what\n"
+        "it does when it is imported. The plugin runs in processes of their own. --set gives it\n"
+        "settings for the plan.",
+        _check_plugin,
     ),
     "version": Command(
         "version",

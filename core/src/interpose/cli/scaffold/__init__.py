@@ -1,0 +1,1 @@
+"""What ``interpose new`` writes."""
