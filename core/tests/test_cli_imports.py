@@ -17,6 +17,7 @@ COMMANDS = [
     "plan",
     "why",
     "check",
+    "lock",
     "config",
     "schema",
     "doctor",
@@ -71,7 +72,9 @@ def test_looking_at_the_installation_imports_metadata_alone(tmp_path: Path, comm
     assert not {name for name in names if name.startswith("interpose_")}
 
 
-@pytest.mark.parametrize("command", [["plugins"], ["plan"], ["check"], ["run", "hello"]])
+@pytest.mark.parametrize(
+    "command", [["plugins"], ["plan"], ["check", "--locked"], ["lock"], ["run", "hello"]]
+)
 def test_no_command_imports_an_inactive_plugin(tmp_path: Path, command: list[str]) -> None:
     (tmp_path / "interpose.toml").write_text('[agent]\nuse = "scripted"\n')
     names = imported(tmp_path, *command)

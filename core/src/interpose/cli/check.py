@@ -10,8 +10,11 @@ from dataclasses import asdict
 
 from interpose.cli.configured import startup
 from interpose.cli.exits import OK, PROBLEMS
+from interpose.cli.lockfile import place_of, read_lock
 from interpose.cli.terminal import paint
 from interpose.errors import Problem, StartupError, render
+from interpose.startup.drift import drift
+from interpose.startup.locking import lock_of
 from interpose.startup.prepared import Given, Prepared
 from interpose.startup.preparing import UNBOUND
 
@@ -22,6 +25,12 @@ def main(arguments: argparse.Namespace) -> int:
         with startup(arguments) as (given, prepared):
             problems: Sequence[Problem] = (*prepared.warnings, *_without_agent(prepared))
             verdict = f"ok: {_summary(given, prepared)}"
+            if arguments.locked is not None:
+                name = place_of(arguments.locked, given.files)
+                differing = _against_lock(name, prepared)
+                problems = (*differing, *problems)
+                count = _count(len(differing), "problem")
+                verdict = f"{count} with {name}." if differing else f"{verdict}, as in {name}"
     except StartupError as error:
         if arguments.debug:
             raise
@@ -36,6 +45,14 @@ def main(arguments: argparse.Namespace) -> int:
             print(paint(render(problems), sys.stdout), end="\n\n")
         print(verdict)
     return PROBLEMS if failed else OK
+
+
+def _against_lock(name: str, prepared: Prepared) -> tuple[Problem, ...]:
+    """Return what is wrong with the lock, or each difference from it."""
+    locked = read_lock(name)
+    if isinstance(locked, Problem):
+        return (locked,)
+    return tuple(each.problem(name) for each in drift(locked, lock_of(prepared)))
 
 
 def _without_agent(prepared: Prepared) -> tuple[Problem, ...]:
