@@ -140,6 +140,33 @@ def discover(path: Sequence[str] | None = None, *, thorough: bool = False) -> Di
     return replace(discovery, notes=(*notes, *clashes))
 
 
+def owners(path: Sequence[str] | None = None) -> Mapping[str, frozenset[str]]:
+    """Return which distributions (canonical names) have each top-level module.
+
+    Those of an editable install are not known: its metadata lists a link, and no module.
+    """
+    found: dict[str, set[str]] = {}
+    for raw in _distributions(path, []):
+        identity = _identity(raw)
+        if not isinstance(identity, Problem):
+            for top in _tops(raw):
+                found.setdefault(top, set()).add(identity.canonical)
+    return MappingProxyType({top: frozenset(names) for top, names in found.items()})
+
+
+def _tops(raw: IDistribution) -> Iterator[str]:
+    try:
+        record = raw.read_text("RECORD") or ""
+    except Exception:  # noqa: BLE001 - foreign metadata may break in any way
+        return
+    for line in record.splitlines():
+        first, folder, _ = line.partition(",")[0].strip('"').partition("/")
+        if folder or first.endswith((".py", ".so", ".pyd")):
+            top = first.partition(".")[0]
+            if "-" not in first and top.isidentifier():
+                yield top
+
+
 @dataclass(frozen=True, slots=True)
 class _Entry:
     group: str
