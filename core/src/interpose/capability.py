@@ -114,4 +114,6 @@ class Credentials(Protocol):
 
 
 PRINCIPAL: Final = Capability[Principal]("principal", scope="run")
+"""Who the run is for."""
 CREDENTIALS: Final = Capability[Credentials]("credentials", scope="run")
+"""What the run may show to others in the user's name."""

@@ -29,10 +29,15 @@ class Problem:
     """
 
     code: str
+    """The code, which keeps its meaning between versions."""
     message: str
+    """What is wrong, and why."""
     where: tuple[str, ...] = ()
+    """The places."""
     hint: str = ""
+    """How to fix it."""
     severity: Severity = "error"
+    """``error``, ``warning`` or ``note``."""
 
 
 class InterposeError(Exception):

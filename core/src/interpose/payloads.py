@@ -280,4 +280,6 @@ def _need(what: str, value: object, kind: type, wanted: str) -> None:
 
 
 ToolDecision = TransformArgs | Skip | Deny | Ask | Abort
+"""What ``on_before_tool_call`` may answer, besides None."""
 InterruptDecision = Literal["stop", "cancel", "continue"]
+"""What ``on_interrupt_resolution`` may answer, besides None."""

@@ -39,14 +39,23 @@ class Edge:
     """
 
     outer: str
+    """The layer, or wall, that lies further out."""
     inner: str
+    """The layer, or wall, that lies further in."""
     strength: Strength
+    """``must`` holds, or the host does not start; ``wish`` gives way to musts."""
     origin: EdgeOrigin
+    """Who wants it: ``operator``, ``middleware``, ``capability`` or ``wall``."""
     declared_by: str
+    """The layer whose table or middleware says so."""
     distribution: str
+    """The distribution of that layer's middleware, and its version; else ``in-house``."""
     place: str
+    """Where it is written; for the words of a middleware, where its layer is."""
     said: str
+    """The words: ``before = ["redact"]``."""
     mover: str | None = None
+    """The layer that gives way when the edge runs against the default order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +63,9 @@ class OverruledWish:
     """A wish that does not hold because the musts ``by`` lead the other way."""
 
     wish: Edge
+    """The wish."""
     by: tuple[Edge, ...]
+    """The musts that lead the other way."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -62,7 +73,9 @@ class PartRef:
     """Names one part of a host. The application is one part, without an id."""
 
     kind: PartKind
+    """``layer``, ``provider``, ``model``, ``agent`` or ``application``."""
     id: str = ""
+    """Its id; empty for the application."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.id}" if self.id else self.kind
@@ -73,10 +86,15 @@ class CapabilityUse:
     """A capability that a part requires (``parts``: who provides it) or provides (who uses it)."""
 
     name: str
+    """The name of the capability."""
     version: int
+    """Its major version."""
     scope: str
+    """``host`` or ``run``: how long a value lives."""
     optional: bool
+    """Whether the part can do without it."""
     parts: tuple[PartRef, ...]
+    """Who provides it, or who uses it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +102,11 @@ class PlannedHook:
     """A hook that the middleware overrides. Not ``live``: the agent does not offer ``point``."""
 
     name: str
+    """The hook; event hooks stand together as ``@on(...)``."""
     point: str
+    """The point of the agent that it needs."""
     live: bool
+    """Whether the host calls it for this agent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +117,9 @@ class View:
     """
 
     masked_by: tuple[str, ...] = ()
+    """Layers between that rewrite text or history."""
     changed_by: tuple[str, ...] = ()
+    """Other layers between that may alter what passes."""
 
     def __str__(self) -> str:
         said = []
@@ -115,7 +138,9 @@ class SettingOrigin:
     """
 
     name: str
+    """The key of the setting."""
     origin: str
+    """The file and line, the variable, or ``default``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,26 +153,47 @@ class PlannedLayer:
     """
 
     position: int
+    """Its place, from 1, outermost first."""
     id: str
+    """The id of the layer: the name of its table."""
     middleware: str
+    """The middleware, as ``use`` names it."""
     distribution: str
+    """The distribution of the middleware; empty for code that is in none."""
     version: str
+    """The version of that distribution."""
     place: str
+    """Where the layer is written."""
     stage: str
+    """The stage that it is sorted into."""
     reason: str
+    """Why it sits there, in words."""
     held_by: tuple[Edge, ...]
+    """The edges that took it out of its default place."""
     edges: tuple[Edge, ...]
+    """All edges that it takes part in."""
     overruled: tuple[OverruledWish, ...]
+    """Wishes of it, or about it, that do not hold."""
     hooks: tuple[PlannedHook, ...]
+    """The hooks that it overrides."""
     requires: tuple[CapabilityUse, ...]
+    """Capabilities that it needs, and who provides them."""
     provides: tuple[CapabilityUse, ...]
+    """Capabilities that it provides, and who uses them."""
     sees_input: View
+    """What stands between the caller and it."""
     sees_events: View
+    """What stands between the agent and it."""
     rewrites_history: bool
+    """Whether what it makes of the events is also stored."""
     observes_only: bool
+    """Whether it alters neither events nor input."""
     form: str
+    """``expanded``, or ``raw`` for a layer that sees chunk events."""
     on_failure: str
+    """``fail``: its failure ends the run; ``skip``: it is taken out of it."""
     settings: tuple[SettingOrigin, ...]
+    """Where each of its settings came from."""
 
     @property
     def live_hooks(self) -> tuple[str, ...]:
@@ -165,13 +211,21 @@ class PlannedPart:
     """A provider, a model, or the agent itself: no place in the order, but capabilities."""
 
     ref: PartRef
+    """What it is."""
     use: str
+    """What ``use`` names."""
     distribution: str
+    """The distribution that it is from."""
     version: str
+    """The version of that distribution."""
     place: str
+    """Where it is written."""
     requires: tuple[CapabilityUse, ...]
+    """Capabilities that it needs, and who provides them."""
     provides: tuple[CapabilityUse, ...]
+    """Capabilities that it provides, and who uses them."""
     settings: tuple[SettingOrigin, ...]
+    """Where each of its settings came from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +236,9 @@ class LifespanStep:
     """
 
     part: PartRef
+    """Whose lifespan it is."""
     agents: tuple[str, ...] = ()
+    """The agents that it serves; empty for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,15 +251,25 @@ class Plan:
     """
 
     agent: PlannedPart
+    """The agent that the plan is for."""
     points: tuple[str, ...]
+    """What the agent offers."""
     layers: tuple[PlannedLayer, ...]
+    """The layers, outermost first."""
     agent_sees: View
+    """What stands between the caller and the agent."""
     parts: tuple[PlannedPart, ...]
+    """Providers and models."""
     setup_order: tuple[str, ...]
+    """The ids of the layers, in the order of their setups."""
     lifespan_order: tuple[LifespanStep, ...]
+    """The lifespans, in the order in which they start."""
     edges: tuple[Edge, ...]
+    """All edges in force."""
     overruled: tuple[OverruledWish, ...]
+    """All wishes that do not hold."""
     notes: tuple[Problem, ...]
+    """Warnings and notes that concern this agent."""
 
     @property
     def order(self) -> tuple[str, ...]:

@@ -17,9 +17,9 @@ class LoggingSettings(Settings):
     """The settings of a ``logging`` layer. By default no line holds anything that was said."""
 
     level: Level = "INFO"
-    """Of the start line and the end line."""
+    """How loud the start line and the end line are."""
     failure_level: Level = "ERROR"
-    """Of the end line of a run that failed."""
+    """How loud the end line of a run that failed is."""
     events: bool = True
     """A line at DEBUG for each event: its type and ids."""
     content: bool = False
