@@ -108,6 +108,13 @@ def app_host(
     return _host(given, provide or {}, strict=strict, clock=clock)
 
 
+def another(host: KitHost, *, strict: bool, clock: Clock) -> KitHost:
+    """Return another host, which starts from what ``host`` has worked out already."""
+    made = KitHost._of(host._given, host._prepared, strict=strict, clock=clock)  # noqa: SLF001 - a subclass
+    made.run_values = host.run_values
+    return made
+
+
 def _host(given: Given, provide: Provided, *, strict: bool | None, clock: Clock | None) -> KitHost:
     of_host = {c: value for c, value in provide.items() if c.scope == "host"}
     of_runs = {c: value for c, value in provide.items() if c.scope == "run"}

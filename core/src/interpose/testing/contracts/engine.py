@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, overload
 from interpose.errors import UsageError, nearest
 from interpose.testing.contracts.bounded import run_bounded
 from interpose.testing.contracts.finding import ContractViolation, Finding
+from interpose.testing.contracts.playing import ears
 from interpose.testing.contracts.rule import Named, On, Rule
 
 Status = Literal["passed", "failed", "excused", "spared"]
@@ -75,10 +76,14 @@ class Check:
     def __call__(self) -> None:
         """Run the check."""
         __tracebackhide__ = True  # pytest shows the author's own line, not this one
-        finding = run_bounded(lambda: self._rule.look(self._subject), HANGS)
+        finding = run_bounded(self._look, HANGS)
         if finding is None:
             return
         raise ContractViolation(self.name, self._subject.name, self.why, finding)
+
+    async def _look(self) -> Finding | None:
+        with ears():
+            return await self._rule.look(self._subject)
 
     def __str__(self) -> str:
         return self.name

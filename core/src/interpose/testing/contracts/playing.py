@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -20,7 +21,14 @@ from interpose.testing.agents import Part, ScriptedAgent
 from interpose.testing.clocks import FakeClock
 from interpose.testing.contracts.subject import Subject
 from interpose.testing.events import user_input
-from interpose.testing.hosts import make_host
+from interpose.testing.hosts import KitHost, another, make_host
+
+_AGENT: ContextVar[CaseAgent] = ContextVar("_AGENT")
+"""The case at hand."""
+_LINES: ContextVar[list[str] | None] = ContextVar("_LINES", default=None)
+"""What the play at hand has been told."""
+_EARS: ContextVar[object] = ContextVar("_EARS", default=None)
+"""Whose sink it is that tells."""
 
 
 class CaseAgent(ScriptedAgent):
@@ -62,6 +70,17 @@ def case_agent(subject: Subject, parts: Iterable[Part]) -> CaseAgent:
     return CaseAgent(parts, sorted(points))
 
 
+class StandIn:
+    """The agent of hosts that are prepared once for many cases: it plays the case at hand."""
+
+    def __init__(self, points: Iterable[Point]) -> None:
+        self.points = tuple(points)
+
+    def run(self, run_input: RunAgentInput, ctx: AgentContext, /) -> AsyncIterator[BaseEvent]:
+        """Play the case at hand."""
+        return _AGENT.get().run(run_input, ctx)
+
+
 def host_of(
     subject: Subject,
     agent: object,
@@ -86,6 +105,20 @@ def host_of(
     )
 
 
+def _prepared_host(subject: Subject, agent: CaseAgent, *, strict: bool = True) -> Host:
+    """Return a new host, prepared at most once for the subject: that takes most of the time."""
+    made: KitHost | None = subject.memo.get("host")
+    if made is None:
+        made = subject.memo["host"] = make_host(
+            [subject.layer()],
+            agent=StandIn(agent.points),
+            provide=subject.provide,
+            overrides={"host": {"ending_deadline": 1.0}},
+        )
+    _AGENT.set(agent)
+    return another(made, strict=strict, clock=FakeClock(jump=True))
+
+
 async def play(
     subject: Subject,
     parts: Iterable[Part],
@@ -94,8 +127,10 @@ async def play(
     **options: Any,
 ) -> Heard:
     """Play one run of ``parts`` through the subject. ``options`` are those of :func:`host_of`."""
+    agent = case_agent(subject, parts)
+    make = host_of if options.keys() - {"strict"} else _prepared_host
     with listening() as logged:
-        async with host_of(subject, case_agent(subject, parts), **options) as host:
+        async with make(subject, agent, **options) as host:
             run = host.run(user_input() if run_input is None else run_input)
             events = [event async for event in run]
             result = await run
@@ -108,18 +143,44 @@ async def play(
 def listening() -> Iterator[list[str]]:
     """Collect what Interpose tells the operator, from WARNING on: ``ERROR the text``."""
     lines: list[str] = []
+    hearing = _LINES.set(lines)
+    try:
+        with ears():
+            yield lines
+    finally:
+        _LINES.reset(hearing)
+
+
+@contextmanager
+def ears() -> Iterator[None]:
+    """Let loguru tell whoever is :func:`listening` inside this block.
+
+    To open them takes longer than to play a short case, so a check opens them once.
+    """
+    if _EARS.get() is not None:
+        yield
+        return
+    mine = object()
+    opened = _EARS.set(mine)
+
+    def hear(line: object) -> None:
+        lines = _LINES.get()
+        if lines is not None and _EARS.get() is mine:
+            lines.append(str(line).rstrip("\n"))
+
     decided: Any = getattr(getattr(logger, "_core", None), "activation_list", ())
     was_silent = ("interpose.", False) in list(decided)
     logger.enable("interpose")
     sink = logger.add(
-        lambda line: lines.append(str(line).rstrip("\n")),
+        hear,
         format="{level} {message}",
         level="WARNING",
         filter=lambda record: (record["name"] or "").startswith("interpose."),
     )
     try:
-        yield lines
+        yield
     finally:
         logger.remove(sink)
         if was_silent:
             logger.disable("interpose")
+        _EARS.reset(opened)

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
+from ag_ui.core import BaseEvent, RunAgentInput
 from pydantic import BaseModel, SecretStr, ValidationError
 
 from interpose.authoring import Declaration, Layer, Middleware, Point, middleware_id
 from interpose.capability import CREDENTIALS, PRINCIPAL, Capability
+from interpose.context import AgentContext
 from interpose.errors import Problem, StartupError, UsageError, described
 from interpose.logs import cause
+from interpose.startup.built_in import built_in_parts
 from interpose.startup.declaration_rules import declaration_faults
+from interpose.startup.discovery import Discovery
 from interpose.startup.hook_rules import HOOKS
 from interpose.startup.inspection import MiddlewareFacts, inspect_middleware
+from interpose.startup.prepared import Given
+from interpose.startup.preparing import prepare
+from interpose.startup.tree import KeyPath
 
 LOOP_POINTS: Final = frozenset({Point.STEP, Point.MODEL, Point.TOOLS, Point.INTERRUPTS})
 """The points that an agent with a loop offers."""
@@ -57,6 +65,8 @@ class Subject:
     agent: object = None
     provide: Mapping[Capability[Any], Any] = field(default_factory=dict)
     words: tuple[str, ...] = ()
+    memo: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What is worked out once for all checks."""
 
     @property
     def name(self) -> str:
@@ -86,10 +96,42 @@ class Subject:
         around = {"around_run", "around_step", "around_model_call"}
         return self.facts.has_event_hooks or bool(around & set(self.facts.hooks))
 
+    @property
+    def path(self) -> KeyPath:
+        """The path of its table."""
+        return ("middleware", self.layer_id)
+
+    def start_up(self, table: Mapping[str, Any], environ: Mapping[str, str]) -> BaseModel:
+        """Return the settings that a real startup makes of a table and variables.
+
+        Raises :class:`StartupError`.
+        """
+        of_runs = tuple(c for c in self.provide if c.scope == "run")
+        given = Given(
+            folder=Path.cwd(),
+            environ=environ,
+            layers=[Layer(self.cls, table, id=self.layer_id)],
+            agents={"default": _Anything()},
+            provide={c: value for c, value in self.provide.items() if c.scope == "host"},
+            provides=of_runs,
+            discover=lambda: Discovery(()),
+            built_in=built_in_parts(),
+        )
+        return prepare(given).layers["default", self.layer_id].settings
+
     def layer(self, layer_id: str | None = None, **options: Any) -> Layer:
         """Return it as a layer, strict about its isolated hooks, too."""
         options.setdefault("on_failure", "fail" if self.declaration.on_failure is None else None)
         return Layer(self.cls, self.settings, id=layer_id or self.layer_id, **options)
+
+
+class _Anything:
+    """An agent around which any middleware may stand; nobody runs it."""
+
+    points = tuple(Point)
+
+    def run(self, run_input: RunAgentInput, ctx: AgentContext, /) -> AsyncIterator[BaseEvent]:
+        raise NotImplementedError
 
 
 def subject_of(
