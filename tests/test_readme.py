@@ -63,6 +63,7 @@ def test_every_block_of_the_readme_is_tried() -> None:
         (WORKED[0], "production.toml", "config/production.toml"),
         (WORKED[0], "capture.jsonl", "config/capture.jsonl"),
         (WORKED[1], "acme-signature/pyproject.toml", "plugin/pyproject.toml"),
+        (WORKED[1], "acme-signature/README.md", "plugin/README.md"),
         (
             WORKED[1],
             "acme-signature/src/acme_signature/__init__.py",

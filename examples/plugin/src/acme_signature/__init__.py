@@ -7,7 +7,9 @@ from interpose import Middleware, Result, RunContext, Settings, Stage, on
 
 class SignatureSettings(Settings):
     text: str
+    """What is added at the end of a message."""
     first_only: bool = False
+    """Only at the end of a run's first message."""
 
 
 class Signature(Middleware[SignatureSettings]):
