@@ -180,6 +180,11 @@ def test_two_messages_and_two_subagents_never_share_a_lane() -> None:
     assert sent(transform, chunk("SEC", "a"), chunk("RET", "a", "other")) != []
 
 
+def test_an_empty_id_is_an_id() -> None:
+    out = sent(Hide(), start(""), chunk("my SEC", ""), chunk("RET", ""), end(""))
+    assert text_of(out, "") == "my ***"
+
+
 def test_a_continuation_need_not_repeat_its_subagent() -> None:
     out = sent(Hide(), start("a", "sub"), chunk("SEC", "a", "sub"), chunk("RET", "a"), end("a"))
     assert text_of(out, "a") == "***"

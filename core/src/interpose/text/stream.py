@@ -388,7 +388,8 @@ def _known(event: BaseEvent, known: Mapping[type[BaseEvent], Any]) -> type[BaseE
 
 
 def _ident(event: Any) -> str:
-    return cast("str", getattr(event, "message_id", None) or event.tool_call_id)
+    message_id: str | None = getattr(event, "message_id", None)
+    return cast("str", event.tool_call_id) if message_id is None else message_id  # "" is an id
 
 
 def _both(earlier: dict[str, Any] | None, later: dict[str, Any] | None) -> dict[str, Any] | None:
