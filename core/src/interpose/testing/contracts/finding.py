@@ -9,6 +9,7 @@ from typing import Final
 from ag_ui.core import BaseEvent
 
 from interpose.agui import to_json
+from interpose.errors import InvalidStream
 
 _MOST_EVENTS: Final = 40
 _LONGEST: Final = 300
@@ -59,5 +60,8 @@ def _indented(text: str) -> str:
 
 
 def _shown(event: BaseEvent) -> str:
-    shown = to_json(event)
+    try:
+        shown = to_json(event)
+    except InvalidStream:  # half a character, as a model may send it
+        shown = repr(event)
     return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}... ({len(shown)} characters)"

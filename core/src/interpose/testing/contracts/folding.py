@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from ag_ui.core import (
@@ -13,12 +13,19 @@ from ag_ui.core import (
     BaseEvent,
     CustomEvent,
     MessagesSnapshotEvent,
+    RawEvent,
+    ReasoningEncryptedValueEvent,
     ReasoningMessageContentEvent,
     ReasoningMessageStartEvent,
     RunErrorEvent,
     RunFinishedEvent,
     StateDeltaEvent,
     StateSnapshotEvent,
+    StepFinishedEvent,
+    StepStartedEvent,
+    SubagentErrorEvent,
+    SubagentFinishedEvent,
+    SubagentStartedEvent,
     TextMessageContentEvent,
     TextMessageStartEvent,
     ToolCallArgsEvent,
@@ -26,7 +33,8 @@ from ag_ui.core import (
     ToolCallStartEvent,
 )
 
-from interpose.agui import to_json
+from interpose.agui import Expander, to_json
+from interpose.errors import InvalidStream
 
 _MADE_UP: Final = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\b[0-9a-f]{16,64}\b"
@@ -44,28 +52,51 @@ def fold(events: Iterable[BaseEvent]) -> Said:
     them. Timestamps are left out.
     """
     folding = _Folding()
-    for event in events:
+    for event in expanded(events):
         handle = _HANDLERS.get(type(event))
         if handle is not None:
             handle(folding, event)
     return {name: _MADE_UP.sub("<id>", value) for name, value in folding.said.items()}
 
 
+def expanded(events: Iterable[BaseEvent]) -> Iterator[BaseEvent]:
+    """Yield the events with their chunks expanded; a chunk that nobody can place, as it is."""
+    expander = Expander()
+    for event in events:
+        try:
+            yield from expander.push(event)
+        except InvalidStream:
+            yield event
+
+
 class _Folding:
     def __init__(self) -> None:
         self.said: Said = {}
-        self._lanes: dict[tuple[str, str | None, str], str] = {}
+        self._lanes: dict[tuple[str, str], tuple[str, str | None]] = {}
         self._counts: dict[str, int] = {}
 
+    def begin(self, kind: str, event: Any) -> str:
+        """Return the name of the text that a START begins; the same id goes on with its text."""
+        return self._lane(kind, event, begins=True)
+
     def lane(self, kind: str, event: Any) -> str:
-        """Return the name of the text that an event belongs to, as ``text 2 of ada``."""
+        """Return the name of the text that an event belongs to, as ``text 2 of ada``.
+
+        It belongs to whoever began it, also where the event does not say so.
+        """
+        return self._lane(kind, event, begins=False)
+
+    def _lane(self, kind: str, event: Any, *, begins: bool) -> str:
         ident = event.tool_call_id if kind == "call" else event.message_id
-        key = (kind, getattr(event, "subagent_run_id", None), ident)
-        if key not in self._lanes:
-            owner = f" of {key[1]}" if key[1] else ""
-            number = self._counts[kind + owner] = self._counts.get(kind + owner, 0) + 1
-            self._lanes[key] = f"{kind} {number}{owner}"
-        return self._lanes[key]
+        owner = getattr(event, "subagent_run_id", None)
+        key = (kind, ident)
+        known = self._lanes.get(key)
+        if known is not None and (not begins or known[1] == owner):
+            return known[0]
+        of_owner = f" of {owner}" if owner else ""
+        number = self._counts[kind + of_owner] = self._counts.get(kind + of_owner, 0) + 1
+        self._lanes[key] = (f"{kind} {number}{of_owner}", owner)
+        return self._lanes[key][0]
 
     def put(self, name: str, value: str) -> None:
         """Add to what was said under a name."""
@@ -73,7 +104,7 @@ class _Folding:
 
 
 def _begins(kind: str) -> Callable[[_Folding, Any], None]:
-    return lambda folding, event: folding.put(folding.lane(kind, event), "")
+    return lambda folding, event: folding.put(folding.begin(kind, event), "")
 
 
 def _says(kind: str) -> Callable[[_Folding, Any], None]:
@@ -85,6 +116,10 @@ def _of_call(what: str, attribute: str) -> Callable[[_Folding, Any], None]:
         folding.put(f"{what} of {folding.lane('call', event)}", str(getattr(event, attribute)))
 
     return handle
+
+
+def _call_begins(folding: _Folding, event: ToolCallStartEvent) -> None:
+    folding.put(f"name of {folding.begin('call', event)}", event.tool_call_name)
 
 
 def _whole(name: str) -> Callable[[_Folding, Any], None]:
@@ -114,7 +149,7 @@ _HANDLERS: Final[Mapping[type[BaseEvent], Callable[[_Folding, Any], None]]] = {
     TextMessageContentEvent: _says("text"),
     ReasoningMessageStartEvent: _begins("reasoning"),
     ReasoningMessageContentEvent: _says("reasoning"),
-    ToolCallStartEvent: _of_call("name", "tool_call_name"),
+    ToolCallStartEvent: _call_begins,
     ToolCallArgsEvent: _of_call("arguments", "delta"),
     ToolCallResultEvent: _of_call("result", "content"),
     MessagesSnapshotEvent: _snapshot,
@@ -123,6 +158,13 @@ _HANDLERS: Final[Mapping[type[BaseEvent], Callable[[_Folding, Any], None]]] = {
     ActivitySnapshotEvent: _whole("activities"),
     ActivityDeltaEvent: _whole("activities"),
     CustomEvent: _whole("custom events"),
+    RawEvent: _whole("raw events"),
+    ReasoningEncryptedValueEvent: _whole("encrypted values"),
+    StepStartedEvent: _whole("steps"),
+    StepFinishedEvent: _whole("steps"),
+    SubagentStartedEvent: _whole("subagents"),
+    SubagentFinishedEvent: _whole("subagents"),
+    SubagentErrorEvent: _whole("subagents"),
     RunFinishedEvent: _finished,
     RunErrorEvent: _failed,
 }

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, Final
 
-from ag_ui.core import BaseEvent, RunAgentInput
+from ag_ui.core import BaseEvent, RunAgentInput, RunErrorEvent, RunFinishedEvent
 from loguru import logger
 
 from interpose.authoring import Layer, Middleware, Point
@@ -25,6 +25,8 @@ from interpose.testing.hosts import KitHost, another, make_host
 
 _AGENT: ContextVar[CaseAgent] = ContextVar("_AGENT")
 """The case at hand."""
+_CRASHES: Final = frozenset({"middleware-failed", "middleware-contract", "repeat-after-output"})
+"""Codes of what ends a run when a layer fails."""
 _LINES: ContextVar[list[str] | None] = ContextVar("_LINES", default=None)
 """What the play at hand has been told."""
 _EARS: ContextVar[object] = ContextVar("_EARS", default=None)
@@ -35,31 +37,55 @@ class CaseAgent(ScriptedAgent):
     """Plays a case. It offers every point, so that any middleware may stand around it.
 
     No hook of a loop is called by it: the streams of a contract are for what handles streams.
+    ``inputs``: what it was asked with; ``ended``: whether it came to say its terminal.
     """
 
     def __init__(self, parts: Iterable[Part], points: Iterable[Point]) -> None:
         super().__init__(parts)
         self.points = tuple(points)
+        self.inputs: list[RunAgentInput] = []
+        self.ended = False
 
     async def run(self, run_input: RunAgentInput, ctx: AgentContext, /) -> AsyncIterator[BaseEvent]:
         """Play the case; through the layers that rewrite history, if it offers HISTORY."""
+        self.inputs.append(run_input)
         events = super().run(run_input, ctx)
         async for event in ctx.rewrite(events) if Point.HISTORY in self.points else events:
+            self.ended = isinstance(event, RunFinishedEvent | RunErrorEvent)
             yield event
 
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """A run as its consumer saw it. ``logged``: what the operator was told, level first."""
+    """A run as its consumer saw it. ``logged``: what the operator was told, level first.
+
+    ``inputs``: what the agent was asked with. ``complete``: the agent came to say all of it.
+    """
 
     events: tuple[BaseEvent, ...]
     result: RunResult[Any]
     logged: tuple[str, ...] = ()
+    inputs: tuple[RunAgentInput, ...] = ()
+    complete: bool = True
 
     @property
     def error(self) -> BaseException | None:
         """The exception that ended the run."""
         return self.result.error
+
+    @property
+    def ended_early(self) -> bool:
+        """Whether something ended the run before the agent did; the agent itself does not fail."""
+        return not self.complete or isinstance(self.events[-1], RunErrorEvent)
+
+    @property
+    def crash(self) -> str:
+        """What the middleware raised, for a person; ``""`` if it raised nothing but a refusal."""
+        last = self.events[-1] if self.events else None
+        if not isinstance(last, RunErrorEvent) or last.code not in _CRASHES:
+            return ""
+        error = self.error
+        return f"{type(error).__name__}: {getattr(error, 'message', error)}"
 
 
 def case_agent(subject: Subject, parts: Iterable[Part]) -> CaseAgent:
@@ -127,7 +153,13 @@ async def play(
     **options: Any,
 ) -> Heard:
     """Play one run of ``parts`` through the subject. ``options`` are those of :func:`host_of`."""
-    agent = case_agent(subject, parts)
+    return await play_agent(subject, case_agent(subject, parts), run_input=run_input, **options)
+
+
+async def play_agent(
+    subject: Subject, agent: CaseAgent, *, run_input: RunAgentInput | None = None, **options: Any
+) -> Heard:
+    """Play one run of an agent through the subject."""
     make = host_of if options.keys() - {"strict"} else _prepared_host
     with listening() as logged:
         async with make(subject, agent, **options) as host:
@@ -136,7 +168,7 @@ async def play(
             result = await run
             # Terminal hooks and deferred work are done by tasks of the host.
             await asyncio.sleep(0)
-    return Heard(tuple(events), result, tuple(logged))
+    return Heard(tuple(events), result, tuple(logged), tuple(agent.inputs), agent.ended)
 
 
 @contextmanager

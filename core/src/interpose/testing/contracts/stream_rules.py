@@ -1,109 +1,92 @@
-"""Checks of what leaves: a valid stream, the same however it arrives."""
+"""Checks of what leaves: a valid stream, the same however it arrives, whatever it holds."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
 
-from ag_ui.core import BaseEvent
+from ag_ui.core import BaseEvent, TextMessageContentEvent, TextMessageStartEvent
 
 from interpose.agui import Verifier
 from interpose.errors import InvalidStream
+from interpose.testing.agents import Part
 from interpose.testing.contracts.finding import Finding
-from interpose.testing.contracts.folding import difference, fold
-from interpose.testing.contracts.material import cases
-from interpose.testing.contracts.playing import play
+from interpose.testing.contracts.folding import expanded
+from interpose.testing.contracts.material import sentences
+from interpose.testing.contracts.oddities import odd_cases
+from interpose.testing.contracts.playing import Heard, play
+from interpose.testing.contracts.recording import all_cases
 from interpose.testing.contracts.rule import Rule
 from interpose.testing.contracts.shrinking import smallest
+from interpose.testing.contracts.splitting import text_split
 from interpose.testing.contracts.subject import Subject
+from interpose.testing.events import failed, tool_call
 
 
 async def valid_stream(subject: Subject) -> Finding | None:
     """Play every case; what leaves must keep the rules of AG-UI."""
 
     async def look(events: Sequence[BaseEvent]) -> Finding | None:
-        heard = await play(subject, [events], strict=False)
-        failure = heard.error
-        said = failure.message if isinstance(failure, InvalidStream) else _broken(heard.events)
-        if not said:
-            return None
-        return Finding(f"what left is no valid stream: {said}", "a valid AG-UI stream leaves")
+        return _invalid(await play(subject, [events], strict=False))
 
-    for case in cases(subject):
+    for case in await all_cases(subject):
         finding = await smallest(case.events, look)
         if finding is not None:
             return finding
     return None
 
 
-async def text_split(subject: Subject) -> Finding | None:
-    """Play each case as it is, with every text in one piece, and with one character a piece."""
+async def odd_streams(subject: Subject) -> Finding | None:
+    """Play what is rare; the middleware must not fail on it, and what leaves must be valid."""
 
     async def look(events: Sequence[BaseEvent]) -> Finding | None:
-        whole = await play(subject, [joined(events)])
-        for how, cut in (("in these pieces", list(events)), ("letter by letter", split(events))):
-            other = await play(subject, [cut])
-            differs = difference(fold(whole.events), fold(other.events))
-            if differs:
-                return Finding(
-                    f"with each text in one piece and {how}, it is not the same: {differs}",
-                    "the same result however the text is cut",
-                    cut,
-                )
-        return None
+        heard = await play(subject, [events], strict=False)
+        return _crashed(heard) or _invalid(heard)
 
-    for case in cases(subject):
+    for case in odd_cases(subject):
         finding = await smallest(case.events, look)
         if finding is not None:
             return finding
+    for parts in _failing(subject):
+        heard = await play(subject, parts, strict=False)
+        finding = _crashed(heard) or _invalid(heard)
+        if finding is not None:
+            return Finding(
+                f"when the agent fails in the middle: {finding.happened}",
+                finding.expected,
+                [part for part in parts if isinstance(part, BaseEvent)],
+            )
     return None
 
 
-def joined(events: Sequence[BaseEvent]) -> list[BaseEvent]:
-    """Return the stream with every text in one piece, where its last piece was."""
-    result: list[BaseEvent] = []
-    pieces: dict[tuple[type[BaseEvent], str], int] = {}
-    for event in events:
-        key = _text_of(event)
-        if key is None:
-            result.append(event)
-            continue
-        before = pieces.pop(key, None)
-        if before is not None:
-            earlier = result[before]
-            text = f"{earlier.delta}{event.delta}"  # type: ignore[attr-defined]
-            del result[before]
-            pieces = {each: at - (at > before) for each, at in pieces.items()}
-            event = event.model_copy(update={"delta": text})  # noqa: PLW2901 - the longer one
-        pieces[key] = len(result)
-        result.append(event)
-    return result
+def _failing(subject: Subject) -> Sequence[Sequence[Part]]:
+    said = sentences(subject)
+    began: list[BaseEvent] = [
+        TextMessageStartEvent(message_id="message", role="assistant"),
+        TextMessageContentEvent(message_id="message", delta=said[: len(said) // 2]),
+    ]
+    start, *_ = tool_call("lookup_order")
+    return ((*began, RuntimeError("the agent failed")), (*began, start, failed("It failed.", "x")))
 
 
-def split(events: Sequence[BaseEvent], size: int = 1) -> list[BaseEvent]:
-    """Return the stream with texts in pieces of ``size`` characters."""
-    result: list[BaseEvent] = []
-    for event in events:
-        if _text_of(event) is None:
-            result.append(event)
-            continue
-        delta: str = event.delta  # type: ignore[attr-defined]
-        pieces = (delta[at : at + size] for at in range(0, len(delta), size))
-        result += (event.model_copy(update={"delta": piece}) for piece in pieces)
-    return result
-
-
-def _text_of(event: BaseEvent) -> tuple[type[BaseEvent], str] | None:
-    if not isinstance(getattr(event, "delta", None), str):
+def _crashed(heard: Heard) -> Finding | None:
+    if not heard.crash:
         return None
-    ident = getattr(event, "message_id", None) or getattr(event, "tool_call_id", None)
-    return (type(event), str(ident))
+    return Finding(f"it failed, and the run with it: {heard.crash}", "it takes every valid stream")
+
+
+def _invalid(heard: Heard) -> Finding | None:
+    failure = heard.error
+    said = failure.message if isinstance(failure, InvalidStream) else _broken(heard.events)
+    if not said:
+        return None
+    return Finding(f"what left is no valid stream: {said}", "a valid AG-UI stream leaves")
 
 
 def _broken(events: Sequence[BaseEvent]) -> str:
     verifier = Verifier()
     try:
-        for event in events:
+        for event in expanded(events):
             verifier.check(event)
         verifier.finish()
     except InvalidStream as error:
@@ -111,7 +94,8 @@ def _broken(events: Sequence[BaseEvent]) -> str:
     return ""
 
 
-def _no_stream(subject: Subject) -> str:
+def no_stream(subject: Subject) -> str:
+    """Say why the checks of streams do not concern a middleware that sees none."""
     return "" if subject.touches_stream else "no event passes through it"
 
 
@@ -120,13 +104,20 @@ RULES: Final = (
         "valid-stream",
         "Consumers refuse a stream that breaks the rules; strict clients lose the whole run.",
         valid_stream,
-        _no_stream,
+        no_stream,
     ),
     Rule(
         "text-split",
         "A model cuts its text anywhere. What is found only when it lies in one piece leaks "
         "whenever it does not.",
         text_split,
-        _no_stream,
+        no_stream,
+    ),
+    Rule(
+        "odd-streams",
+        "Agents send empty pieces, arguments that are no JSON, and values of every kind. A "
+        "middleware that fails on one ends a run that was good.",
+        odd_streams,
+        no_stream,
     ),
 )
