@@ -65,17 +65,26 @@ class Distribution:
     def modules(self) -> Iterator[tuple[Path, ast.Module]]:
         """Yield each of its source files, parsed."""
         for path in sorted(self.package.rglob("*.py")):
-            yield path, ast.parse(path.read_text(encoding="utf-8"), str(path))
+            yield path, parsed(path)
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    """Return a source file, parsed. The tree is shared: read it, and change nothing."""
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
 
 @cache
 def distributions() -> tuple[Distribution, ...]:
     """Return core and the plugins, by name."""
-    found = []
-    for path in sorted([ROOT / "core/pyproject.toml", *ROOT.glob("plugins/*/pyproject.toml")]):
-        table = tomllib.loads(path.read_text())
-        found.append(Distribution(path.parent, table["project"], table["tool"]))
-    return tuple(found)
+    paths = sorted([ROOT / "core/pyproject.toml", *ROOT.glob("plugins/*/pyproject.toml")])
+    return tuple(read_distribution(path.parent) for path in paths)
+
+
+def read_distribution(folder: Path) -> Distribution:
+    """Return the distribution in a folder."""
+    table = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
+    return Distribution(folder, table["project"], table["tool"])
 
 
 def runtime_imports(tree: ast.AST, *, for_types_too: bool = False) -> Iterator[str]:
