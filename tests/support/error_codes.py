@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from functools import cache
 
 from repository import Distribution
 
@@ -22,8 +23,8 @@ def error_codes(distribution: Distribution, beside: Distribution) -> set[str]:
     """Return the codes in ``distribution``; ``beside`` (core) has functions that it may call."""
     trees = [tree for _, tree in distribution.modules()]
     foreign = [tree for _, tree in beside.modules()]
-    positions = {**_positions(foreign), **_positions(trees)}
-    constants = {**_constants(foreign), **_constants(trees)}
+    positions = {name: place for tree in (*foreign, *trees) for name, place in _positions(tree)}
+    constants = {name: value for tree in (*foreign, *trees) for name, value in _constants(tree)}
     found = {code for tree in trees for code in _allowed(tree) if CODE.match(code)}
     for tree in trees:
         for node in _values(tree, positions):
@@ -31,25 +32,25 @@ def error_codes(distribution: Distribution, beside: Distribution) -> set[str]:
     return found
 
 
-def _positions(trees: Iterable[ast.Module]) -> dict[str, int]:
+@cache
+def _positions(tree: ast.Module) -> tuple[tuple[str, int], ...]:
     """Return where ``code`` stands among the arguments, by name of the function or class."""
     found: dict[str, int] = {}
-    for tree in trees:
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ClassDef):
-                fields = [
-                    each.target.id
-                    for each in node.body
-                    if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
-                ]
-                if "code" in fields:
-                    found[node.name] = fields.index("code")
-                for method in node.body:
-                    if isinstance(method, Function) and method.name == "__init__":
-                        found.update(_position(method, node.name))
-            elif isinstance(node, Function) and node.name != "__init__":
-                found.update(_position(node, node.name))
-    return found
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            fields = [
+                each.target.id
+                for each in node.body
+                if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
+            ]
+            if "code" in fields:
+                found[node.name] = fields.index("code")
+            for method in node.body:
+                if isinstance(method, Function) and method.name == "__init__":
+                    found.update(_position(method, node.name))
+        elif isinstance(node, Function) and node.name != "__init__":
+            found.update(_position(node, node.name))
+    return tuple(found.items())
 
 
 def _position(function: Function, name: str) -> dict[str, int]:
@@ -58,17 +59,16 @@ def _position(function: Function, name: str) -> dict[str, int]:
     return {name: names.index("code")} if "code" in names else {}
 
 
-def _constants(trees: Iterable[ast.Module]) -> dict[str, str]:
+@cache
+def _constants(tree: ast.Module) -> tuple[tuple[str, str], ...]:
+    """Return the texts that have a name of their own in a module."""
     found: dict[str, str] = {}
-    for tree in trees:
-        for node in tree.body:
-            if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(
-                node.value, ast.Constant
-            ):
-                target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
-                if isinstance(target, ast.Name) and isinstance(node.value.value, str):
-                    found[target.id] = node.value.value
-    return found
+    for node in tree.body:
+        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Constant):
+            target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
+            if isinstance(target, ast.Name) and isinstance(node.value.value, str):
+                found[target.id] = node.value.value
+    return tuple(found.items())
 
 
 def _allowed(tree: ast.Module) -> Iterator[str]:
@@ -76,7 +76,7 @@ def _allowed(tree: ast.Module) -> Iterator[str]:
     types = {
         ast.unparse(each.annotation)
         for each in ast.walk(tree)
-        if isinstance(each, ast.AnnAssign) and ast.unparse(each.target) == "code"
+        if isinstance(each, ast.AnnAssign) and _last_name(each.target) == "code"
     }
     for node in tree.body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in types:
@@ -90,8 +90,7 @@ def _allowed(tree: ast.Module) -> Iterator[str]:
 def _values(tree: ast.Module, positions: dict[str, int]) -> Iterator[ast.expr]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
-            called = ast.unparse(node.func).rpartition(".")[2]
-            place = positions.get(called)
+            place = positions.get(_last_name(node.func))
             if place is not None and place < len(node.args):
                 yield node.args[place]
             yield from (each.value for each in node.keywords if each.arg == "code")
@@ -100,13 +99,22 @@ def _values(tree: ast.Module, positions: dict[str, int]) -> Iterator[ast.expr]:
             for each in node.body:
                 if isinstance(each, ast.Assign | ast.AnnAssign) and each.value is not None:
                     target = each.target if isinstance(each, ast.AnnAssign) else each.targets[0]
-                    if ast.unparse(target) == "code":
+                    if _last_name(target) == "code":
                         yield each.value
-        elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]).endswith(".code"):
+        elif isinstance(node, ast.Assign) and _is_attribute(node.targets[0], "code"):
             yield node.value
         elif isinstance(node, Function):
             names = [each.arg for each in node.args.args][-len(node.args.defaults) or None :]
             yield from (d for n, d in zip(names, node.args.defaults, strict=False) if n == "code")
+
+
+def _last_name(node: ast.expr) -> str:
+    """Return the last part of a dotted name; nothing for what is no name."""
+    return getattr(node, "attr", "") or getattr(node, "id", "")
+
+
+def _is_attribute(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr == name
 
 
 def _to_base(node: ast.ClassDef, positions: dict[str, int]) -> Iterator[ast.expr]:

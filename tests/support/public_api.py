@@ -9,10 +9,11 @@ from __future__ import annotations
 import ast
 import importlib
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 from error_codes import error_codes
-from repository import ROOT, distributions
+from repository import ROOT, distributions, parsed
 
 CORE = ROOT / "core/src/interpose"
 DOORS = (
@@ -49,7 +50,7 @@ def _parsed(module: str) -> ast.Module:
     path = _source(module)
     if path is None:
         raise LookupError(module)
-    return ast.parse(path.read_text(encoding="utf-8"))
+    return parsed(path)
 
 
 def _door(door: str) -> Iterator[str]:
@@ -59,8 +60,8 @@ def _door(door: str) -> Iterator[str]:
 
 def _definition(module: str, name: str) -> Iterator[str]:
     """Yield the text of the name that ``module`` has, followed to where it is defined."""
-    for node in ast.walk(_parsed(module)):
-        if isinstance(node, ast.ImportFrom) and node.module:
+    for node in _imports(_parsed(module)):
+        if node.module:
             for alias in node.names:
                 if (alias.asname or alias.name) == name:
                     if _source(node.module) is None:
@@ -76,6 +77,11 @@ def _definition(module: str, name: str) -> Iterator[str]:
         else:
             # The value of a version is not part of the interface.
             yield name if name == "__version__" else ast.unparse(statement)
+
+
+@cache
+def _imports(tree: ast.Module) -> tuple[ast.ImportFrom, ...]:
+    return tuple(node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
 
 
 def _defines(statement: ast.stmt, name: str) -> bool:
