@@ -4,7 +4,33 @@ from __future__ import annotations
 
 from typing import Final
 
-from interpose.testing.contracts import stream_rules
+from interpose.testing.contracts import (
+    call_rules,
+    concurrency_rules,
+    control_rules,
+    failure_rules,
+    form_rules,
+    isolation_rules,
+    loop_rules,
+    passing_rules,
+    payload_rules,
+    resume_rules,
+    stream_rules,
+    write_rules,
+)
 from interpose.testing.contracts.rule import Rule
 
-RULES: Final[tuple[Rule, ...]] = (*stream_rules.RULES,)
+RULES: Final[tuple[Rule, ...]] = (
+    *stream_rules.RULES,
+    *form_rules.RULES,
+    *passing_rules.RULES,
+    *isolation_rules.RULES,
+    *concurrency_rules.RULES,
+    *call_rules.RULES,
+    *control_rules.RULES,
+    *failure_rules.RULES,
+    *payload_rules.RULES,
+    *loop_rules.RULES,
+    *resume_rules.RULES,
+    *write_rules.RULES,
+)
