@@ -6,15 +6,21 @@ from typing import Final
 
 from interpose.testing.contracts import (
     call_rules,
+    capability_rules,
     concurrency_rules,
     control_rules,
+    environment_rules,
     failure_rules,
     form_rules,
+    instance_rules,
     isolation_rules,
     loop_rules,
     passing_rules,
     payload_rules,
+    point_rules,
     resume_rules,
+    secret_rules,
+    settings_rules,
     stream_rules,
     write_rules,
 )
@@ -33,4 +39,10 @@ RULES: Final[tuple[Rule, ...]] = (
     *loop_rules.RULES,
     *resume_rules.RULES,
     *write_rules.RULES,
+    *settings_rules.RULES,
+    *environment_rules.RULES,
+    *secret_rules.RULES,
+    *capability_rules.RULES,
+    *point_rules.RULES,
+    *instance_rules.RULES,
 )

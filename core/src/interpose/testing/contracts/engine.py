@@ -10,7 +10,7 @@ from interpose.errors import UsageError, nearest
 from interpose.testing.contracts.bounded import run_bounded
 from interpose.testing.contracts.finding import ContractViolation, Finding
 from interpose.testing.contracts.playing import ears
-from interpose.testing.contracts.rule import Named, On, Rule
+from interpose.testing.contracts.rule import Named, On_contra, Rule
 
 Status = Literal["passed", "failed", "excused", "spared"]
 
@@ -95,7 +95,9 @@ class Check:
 class Contract(Sequence[Check]):
     """The checks that concern a subject and are not excused, in order. See :func:`contract`."""
 
-    def __init__(self, rules: Iterable[Rule[On]], subject: On, excuse: Mapping[str, str]) -> None:
+    def __init__(
+        self, rules: Iterable[Rule[On_contra]], subject: On_contra, excuse: Mapping[str, str]
+    ) -> None:
         self._subject = subject
         self._rules = tuple(rules)
         self._excuse = dict(excuse)

@@ -20,7 +20,7 @@ class Named(Protocol):
         """Its name, for messages."""
 
 
-On = TypeVar("On", bound=Named, default=Subject)
+On_contra = TypeVar("On_contra", bound=Named, default=Subject, contravariant=True)
 
 
 def always(_: object) -> str:
@@ -29,8 +29,8 @@ def always(_: object) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule(Generic[On]):
-    """A check of a middleware, or of another subject ``On``.
+class Rule(Generic[On_contra]):
+    """A check of a middleware, or of whatever is under contract.
 
     ``look`` returns what it found, None if all is well. ``why``: why it matters, in a sentence or
     two, for the author who reads the failure. ``spared``: returns the reason why the rule does not
@@ -39,5 +39,5 @@ class Rule(Generic[On]):
 
     name: str
     why: str
-    look: Callable[[On], Awaitable[Finding | None]]
-    spared: Callable[[On], str] = always
+    look: Callable[[On_contra], Awaitable[Finding | None]]
+    spared: Callable[[On_contra], str] = always

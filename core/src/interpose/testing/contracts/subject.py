@@ -162,7 +162,7 @@ def subject_of(
         declaration=declaration,
         agent=agent,
         provide=_provided(cls, declaration, provide or {}),
-        words=tuple(dict.fromkeys([*samples, *_strings(valid.model_dump())])),
+        words=tuple(dict.fromkeys([*samples, *_strings(valid.model_dump(warnings=False))])),
     )
 
 
