@@ -120,7 +120,7 @@ def _values(name: str, said: str) -> Sequence[BaseEvent]:
             ReasoningMessage(id="thought", content=said),
         ]
     )
-    activity = {"message_id": "activity", "activity_type": "a-kind-of-its-own"}
+    activity: Any = {"message_id": "activity", "activity_type": "a-kind-of-its-own"}
     return (
         StateSnapshotEvent(snapshot=None),
         StateSnapshotEvent(snapshot=[1, "two", None]),

@@ -171,6 +171,15 @@ async def play_agent(
     return Heard(tuple(events), result, tuple(logged), tuple(agent.inputs), agent.ended)
 
 
+async def play_bare(
+    parts: Iterable[Part], run_input: RunAgentInput | None = None
+) -> tuple[BaseEvent, ...]:
+    """Return what leaves when nothing stands around the agent."""
+    async with make_host([], agent=ScriptedAgent(parts), strict=False) as host:
+        run = host.run(user_input() if run_input is None else run_input)
+        return tuple([event async for event in run])
+
+
 @contextmanager
 def listening() -> Iterator[list[str]]:
     """Collect what Interpose tells the operator, from WARNING on: ``ERROR the text``."""

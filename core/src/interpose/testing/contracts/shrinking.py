@@ -95,7 +95,7 @@ class _Hunt:
             while at < len(keys):
                 without = set(keys[at : at + size])
                 rest = [event for event in self.current if group(event) not in without]
-                if len(without) < len(keys) and await self._works(rest):
+                if await self._works(rest):
                     del keys[at : at + size]
                 else:
                     at += size
