@@ -44,7 +44,7 @@ FIELDS: Mapping[str, str | Sequence[str] | None] = {
     "License-Expression": "MIT",
     "License-File": "LICENSE",
     "Description-Content-Type": "text/markdown",
-    "Requires-Dist": ("interpose<1,>=0.1",),
+    "Requires-Dist": ("interpose<1,>=0.1", "loguru>=0.7", "pydantic>=2"),
 }
 
 

@@ -18,6 +18,7 @@ from interpose.startup.discovery import PluginEntry
 from interpose.startup.uses import ObjectUse
 
 _PACKAGE: Final = Path(__file__).parents[1]
+_COMMANDS: Final = _PACKAGE / "cli"
 _LONGEST: Final = 300
 """Characters of somebody else's message that are shown."""
 
@@ -165,8 +166,10 @@ def _raised_at(error: BaseException) -> tuple[str, ...]:
         for frame in traceback.extract_tb(error.__traceback__)
         if not frame.filename.startswith("<") and frame.filename != __file__
     ]
-    # An import that fails ends inside importlib; the line that asked for it is the one to show.
+    # An import that fails ends inside importlib, or in what watches imports for `check-plugin`; the
+    # line that asked for it is the one to show.
     own = [frame for frame in frames if "importlib" not in frame.filename]
+    own = [frame for frame in own if not Path(frame.filename).is_relative_to(_COMMANDS)]
     if isinstance(error, InterposeError):
         # What Interpose refuses is wrong where it was called.
         own = [frame for frame in own if not Path(frame.filename).is_relative_to(_PACKAGE)]
