@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from interpose.errors import Problem, StartupError
 from interpose.startup.built_in import built_in_parts
 from interpose.startup.contributions import Contribution, RegisteredPart
 from interpose.startup.discovery import Discovery
+from interpose.startup.inspection import settings_class
 from interpose.startup.prepared import Given
 from interpose.startup.preparing import prepare
 from interpose.startup.registration import SECTIONS
@@ -63,7 +65,7 @@ def _prepare(
 ) -> tuple[Problem, ...]:
     tables: dict[str, Any] = {"agents": {"default": dict(agent)}}
     tables.setdefault(SECTIONS[part.kind], {})[_table(part)] = {"use": part.use}
-    needs = (*part.target.requires, *part.target.optional_requires)
+    needs = _needs(part)
     given = Given(
         folder=Path.cwd(),
         overrides=tables,
@@ -78,6 +80,16 @@ def _prepare(
     except StartupError as error:
         return tuple(problem for problem in error.problems if problem.severity == "error")
     return ()
+
+
+def _needs(part: RegisteredPart) -> tuple[Capability[Any], ...]:
+    """Return what a part requires; what a middleware declares may depend on its settings."""
+    said = part.target
+    if part.kind == "middleware":
+        # Settings without defaults, or code that fails: what the class itself says has to do.
+        with suppress(Exception):
+            said = part.target.declare(settings_class(part.target)())
+    return (*said.requires, *said.optional_requires)
 
 
 def _table(part: RegisteredPart) -> str:
