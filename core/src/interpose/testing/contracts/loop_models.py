@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any, Final
 
 from ag_ui.core import BaseEvent
 
-from interpose.authoring import Settings
+from interpose.authoring import NoSettings
 from interpose.context import LifespanContext
 from interpose.loop.script import Turn, turns_of
 from interpose.loop.scripted import ScriptedModel
 from interpose.model import Model, ModelContext, ModelFactory
 from interpose.payloads import ModelRequest
+from interpose.testing.contracts.loop_tools import MOST
 from interpose.testing.contracts.subject import Subject
 
 Cut = Callable[[Sequence[BaseEvent]], Sequence[BaseEvent]]
@@ -23,8 +25,8 @@ Turns = Sequence[Turn | str | Mapping[str, Any]]
 
 _ID: Final = re.compile(r"[a-z][a-z0-9-]{0,40}")
 _MOST: Final = 5
-_STAGES: Final[dict[str, KitModel]] = {}
-"""The models of the loops that are being played, by a key of their own."""
+_AT_HAND: ContextVar[KitModel | None] = ContextVar("_AT_HAND", default=None)
+"""The model of the loop that is being played."""
 
 
 class KitModel(ScriptedModel):
@@ -39,6 +41,8 @@ class KitModel(ScriptedModel):
     async def stream(self, request: ModelRequest, ctx: ModelContext, /) -> AsyncIterator[BaseEvent]:
         """Play the turn that is next in the conversation."""
         self.requests.append(request)
+        if len(self.requests) > MOST:
+            return
         if self._cut is None:
             async for event in super().stream(request, ctx):
                 yield event
@@ -59,32 +63,31 @@ class KitModel(ScriptedModel):
             raise failure
 
 
-class StandInSettings(Settings):
-    """What ``[models.<id>]`` of a contract says."""
+class _AtHand:
+    """The model of the loop that is being played; one that says Yes where there is none."""
 
-    stage: str = ""
+    provider = "scripted"
 
-
-class StandIn(ModelFactory[StandInSettings]):
-    """Stands in for each model of the file that the middleware may name: the same script."""
-
-    def __call__(self, settings: StandInSettings, ctx: LifespanContext, /) -> Model:  # noqa: ARG002 - given to every factory
-        """Return the model of the loop that is being played; one that says Yes without one."""
-        return _STAGES.get(settings.stage) or KitModel(["Yes."])
+    def stream(self, request: ModelRequest, ctx: ModelContext, /) -> AsyncIterator[BaseEvent]:
+        """Play the call."""
+        return (_AT_HAND.get() or KitModel(["Yes."])).stream(request, ctx)
 
 
-def stand_ins(subject: Subject, stage: str = "") -> dict[str, Any]:
+class StandIn(ModelFactory[NoSettings]):
+    """Stands in for each model of the file that the middleware may name."""
+
+    def __call__(self, settings: NoSettings, ctx: LifespanContext, /) -> Model:
+        """Return the model."""
+        del settings, ctx
+        return _AtHand()
+
+
+def stand_ins(subject: Subject) -> dict[str, Any]:
     """Return ``[models]`` with each word of the settings that could be the id of a model."""
     ids = [word for word in subject.words if _ID.fullmatch(word)][:_MOST]
-    use = f"{StandIn.__module__}:{StandIn.__qualname__}"
-    return {name: {"use": use, "stage": stage} for name in ids}
+    return {name: {"use": f"{StandIn.__module__}:{StandIn.__qualname__}"} for name in ids}
 
 
-def enter_stage(key: str, model: KitModel) -> None:
-    """Let the models of the file be this one, for hosts that name the stage."""
-    _STAGES[key] = model
-
-
-def leave_stage(key: str) -> None:
-    """Forget a stage."""
-    _STAGES.pop(key, None)
+def at_hand(model: KitModel) -> None:
+    """Let the models of the file be this one, in this task."""
+    _AT_HAND.set(model)

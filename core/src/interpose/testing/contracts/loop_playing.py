@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
-from itertools import count, pairwise
+from itertools import pairwise
 from typing import Any, Final, Self
 
 from ag_ui.core import BaseEvent, Interrupt, ResumeEntry, RunAgentInput
 
-from interpose.authoring import Layer, Middleware
+from interpose.authoring import Layer, Middleware, Point
 from interpose.capability import PRINCIPAL, Capability
+from interpose.context import AgentContext
 from interpose.loop.agent import LoopAgent
 from interpose.loop.continuation import TOOL_CALL
 from interpose.loop.sampling import sample
@@ -21,19 +23,20 @@ from interpose.testing.contracts.loop_models import (
     Cut,
     KitModel,
     Turns,
-    enter_stage,
-    leave_stage,
+    at_hand,
     stand_ins,
 )
 from interpose.testing.contracts.loop_tools import Executed, Tools
 from interpose.testing.contracts.playing import Heard, listening
 from interpose.testing.contracts.subject import Person, Subject
 from interpose.testing.events import user_input
-from interpose.testing.hosts import KitHost, make_host
+from interpose.testing.hosts import KitHost, another, make_host
 
 THREAD: Final = "thread-contract"
 _HOUR: Final = 3600.0
-_NUMBERS: Final = count(1)
+
+_LOOP: ContextVar[LoopAgent] = ContextVar("_LOOP")
+"""The loop at hand."""
 
 Layers = Sequence[Layer | type[Middleware[Any, Any]]]
 
@@ -42,10 +45,12 @@ Layers = Sequence[Layer | type[Middleware[Any, Any]]]
 class LoopHeard:
     """A turn of a loop: the first run, and those that went on with it after a pause.
 
-    ``executed``: what tools did. ``requests``: what the model was asked.
+    ``executed``: what tools did; ``begun``: also what they began, and then asked people.
+    ``requests``: what the model was asked.
     """
 
     runs: tuple[Heard, ...]
+    begun: tuple[Executed, ...]
     executed: tuple[Executed, ...]
     requests: tuple[ModelRequest, ...]
 
@@ -62,6 +67,16 @@ class LoopHeard:
     def of(self, tool: str) -> tuple[Executed, ...]:
         """Return what a tool did."""
         return tuple(each for each in self.executed if each.tool == tool)
+
+
+class _OnStage:
+    """The agent of hosts that are prepared once for many loops: it plays the loop at hand."""
+
+    points = tuple(Point)
+
+    def run(self, run_input: RunAgentInput, ctx: AgentContext, /) -> AsyncIterator[BaseEvent]:
+        """Play the loop at hand."""
+        return _LOOP.get().run(run_input, ctx)
 
 
 class Stage:
@@ -84,35 +99,46 @@ class Stage:
     ) -> None:
         self.subject = subject
         self.tools = Tools(subject)
-        self.model = KitModel(turns, cut=cut)
-        tools = self.tools.of(call.name for turn in self.model.turns for call in turn.calls)
         self.clock = FakeClock(1_700_000_000.0 + later, jump=True)
-        self._key = f"stage-{next(_NUMBERS)}"
-        own = () if bare else (subject.layer(),)
+        self._cut = cut
+        self.play(turns)
+        if outside or inside:
+            made = self._made(outside, inside, bare=bare)
+        else:
+            memo = "bare stage" if bare else "stage"
+            known: KitHost | None = subject.memo.get(memo)
+            if known is None:
+                known = subject.memo[memo] = self._made((), (), bare=bare)
+            made = known
+        self._host = another(made, strict=True, clock=self.clock)
+
+    def play(self, turns: Turns) -> None:
+        """Let later runs play another script."""
+        self.model = KitModel(turns, cut=self._cut)
+        tools = self.tools.of(call.name for turn in self.model.turns for call in turn.calls)
+        self._agent = LoopAgent(self.model, tools, tool_timeout=None)
+
+    def _made(self, outside: Layers, inside: Layers, *, bare: bool) -> KitHost:
+        own = () if bare else (self.subject.layer(),)
         layers = [*map(Layer.of, outside), *own, *map(Layer.of, inside)]
         for outer, inner in pairwise(layers):
             outer.before = (*outer.before, inner.id)
-        self._host: KitHost = make_host(
+        return make_host(
             layers,
-            agent=LoopAgent(self.model, tools, tool_timeout=None),
+            agent=_OnStage(),
             provide=self._provided(),
-            clock=self.clock,
             overrides={
                 "host": {"ending_deadline": 1.0, "signing_key": "of-the-contract"},
-                "models": stand_ins(subject, self._key),
+                "models": stand_ins(self.subject),
             },
         )
 
     async def __aenter__(self) -> Self:
-        enter_stage(self._key, self.model)
         await self._host.__aenter__()
         return self
 
     async def __aexit__(self, *failure: object) -> None:
-        try:
-            await self._host.__aexit__(None, None, None)
-        finally:
-            leave_stage(self._key)
+        await self._host.__aexit__(None, None, None)
 
     @property
     def host(self) -> KitHost:
@@ -129,7 +155,9 @@ class Stage:
         return user_input(**{"thread_id": THREAD, "run_id": f"run-{number}", **fields})
 
     def options(self, user: str) -> dict[str, Any]:
-        """Return what a run of ``user`` is given."""
+        """Return what a run of ``user`` is given; it is the one at hand then."""
+        _LOOP.set(self._agent)
+        at_hand(self.model)
         self.tools.user = user
         if not self.tells_users_apart or user == Person().subject:
             return {}
@@ -212,6 +240,7 @@ def calling(*names: str, text: str = "", **args: Any) -> dict[str, Any]:
 
 def _heard(runs: Iterable[Heard], stages: Iterable[Stage]) -> LoopHeard:
     stages = list(stages)
+    begun = tuple(each for stage in stages for each in stage.tools.begun)
     executed = tuple(each for stage in stages for each in stage.tools.executed)
     requests = tuple(each for stage in stages for each in stage.model.requests)
-    return LoopHeard(tuple(runs), executed, requests)
+    return LoopHeard(tuple(runs), begun, executed, requests)

@@ -21,6 +21,9 @@ from interpose.testing.contracts.subject import Subject
 SECRET: Final = "canary-7f3a-of-the-kit"  # noqa: S105 - what no consumer may see, made up
 """Stands in the text of each exception whose text belongs to the operator alone."""
 
+MOST: Final = 60
+"""Executions of a tool, and calls of a model, after which all goes well, so that it ends."""
+
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
 
@@ -63,12 +66,14 @@ class Tools:
     * ``ask_first`` asks people, ``approved`` needs their approval, ``give_up`` aborts the run,
       ``wait`` never ends, ``pick`` is the client's.
 
-    ``user``: on whose behalf the runs are; the results name it.
+    ``user``: on whose behalf the runs are; the results name it. ``begun``: the executions with
+    those that only got as far as to ask people.
     """
 
     subject: Subject
     user: str = "ada"
     executed: list[Executed] = field(default_factory=list)
+    begun: list[Executed] = field(default_factory=list)
 
     @property
     def own_names(self) -> tuple[str, ...]:
@@ -87,10 +92,13 @@ class Tools:
 
         async def act(ctx: ToolContext, args: Args) -> str:
             del args  # the context has them
+            now = Executed(name, ctx.idempotency_key, ctx.call.args, self.user)
+            self.begun.append(now)
             if name == "ask_first":
                 ctx.ask(SURE, "sure", "Are you sure?")
-            self.executed.append(Executed(name, ctx.idempotency_key, ctx.call.args, self.user))
-            return await _act(name, ctx, self)
+            self.executed.append(now)
+            repeated = sum(each.tool == name for each in self.executed)
+            return "Done at last." if repeated > MOST else await _act(name, ctx, self)
 
         options = _OPTIONS.get(name, {})
         return tool(act, name=name, description=f"{name}.", parameters=Args, **options)
