@@ -8,6 +8,7 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
+import pytest
 from publishing import GOOD, README, wheel
 
 from interpose.cli.plugin_check import places, trying
@@ -393,35 +394,8 @@ class Guard(Provider):
 """
 
 
-def test_a_true_offer_passes(tmp_path: Path) -> None:
-    offers = {"capability.acme-guard/store": "acme_guard:Guard"}
-    checks = load(tmp_path, PROVIDER, offers=offers)
-    assert wrong_in(checks) == {}
-    assert checks["offers-true"].says == "acme-guard/store"
-    assert checks["plan"].says == "guard"
-
-
-def test_an_offer_that_nobody_keeps_is_found(tmp_path: Path) -> None:
-    offers = {
-        "capability.acme-guard/store": "acme_guard:Guard",
-        "capability.acme-guard/stoer": "acme_guard:Guard",
-    }
-    problem = one(load(tmp_path, PROVIDER, offers=offers), "offers-true")
-    assert (problem.code, problem.severity) == ("plugin-offer", "error")
-    assert problem.message == (
-        '"acme-guard/stoer" is offered, and no part of the plugin "guard" provides it.'
-    )
-    assert problem.hint == 'Did you mean "capability.acme-guard/store"?'
-
-
-def test_what_is_provided_and_not_offered_is_found(tmp_path: Path) -> None:
-    problem = one(load(tmp_path, PROVIDER), "offers-true")
-    assert problem.severity == "error"
-    assert problem.message.startswith("The provider guard provides acme-guard/store, and no offer")
-    assert problem.hint == '"capability.acme-guard/store" = "acme_guard:Guard"'
-
-
 def declaring(field: str) -> str:
+    """Write a plugin whose middleware says by its settings that it provides the store."""
     return f"""{HEAD}{STORE}
 
 class GuardSettings(Settings):
@@ -436,134 +410,102 @@ class Guard(Middleware[GuardSettings]):
 """
 
 
-def test_what_is_declared_by_default_settings_counts_as_provided(tmp_path: Path) -> None:
-    offers = {"capability.acme-guard/store": "acme_guard:Guard"}
-    assert wrong_in(load(tmp_path / "a", declaring("words: str = ''"), offers=offers)) == {}
-    problem = one(load(tmp_path / "b", declaring("words: str = ''")), "offers-true")
-    assert problem.message.startswith("The middleware guard provides acme-guard/store")
-
-
-def test_an_offer_that_depends_on_settings_is_left_open(tmp_path: Path) -> None:
-    offers = {"capability.acme-guard/store": "acme_guard:Guard"}
-    problem = one(load(tmp_path, declaring("words: str"), offers=offers), "offers-true")
-    assert problem.severity == "note"
-    assert problem.message.endswith("depends on its settings: this cannot be checked.")
+def test_an_index_of_offers_is_true(tmp_path: Path) -> None:
+    sources = {
+        "true": PROVIDER,
+        "untrue": PROVIDER,
+        "silent": PROVIDER,
+        "default": declaring("words: str = ''"),
+        "open": declaring("words: str"),
+    }
+    offers = {
+        "true": ["store"],
+        "untrue": ["store", "stoer"],
+        "silent": [],
+        "default": [],
+        "open": ["store"],
+    }
+    # One name may be offered by several plugins, so it is no mapping.
+    lines = ["[interpose]", *(f"{name} = acme_guard.{name}:Guard" for name in sources)]
+    lines += ["[interpose.offers]"]
+    for name, given in offers.items():
+        lines += [f"capability.acme-guard/{each} = acme_guard.{name}:Guard" for each in given]
+    checks = load(
+        tmp_path,
+        entry_points="\n".join(lines),
+        files={f"acme_guard/{name}.py": source for name, source in sources.items()},
+    )
+    assert list(wrong_in(checks)) == ["offers-true"]
+    assert checks["offers-true"].says == "acme-guard/store"
+    said = {(each.severity, each.message, each.hint) for each in checks["offers-true"].problems}
+    assert said == {
+        (
+            "error",
+            '"acme-guard/stoer" is offered, and no part of the plugin "untrue" provides it.',
+            'Did you mean "capability.acme-guard/store"?',
+        ),
+        (
+            "error",
+            (
+                "The provider silent provides acme-guard/store, and no offer says so: an operator who "
+                "lacks it is not told of this plugin."
+            ),
+            '"capability.acme-guard/store" = "acme_guard.silent:Guard"',
+        ),
+        (
+            "error",
+            (
+                "The middleware default provides acme-guard/store, and no offer says so: an operator "
+                "who lacks it is not told of this plugin."
+            ),
+            '"capability.acme-guard/store" = "acme_guard.default:Guard"',
+        ),
+        (
+            "note",
+            (
+                '"acme-guard/store" is offered, and what open provides depends on its settings: this '
+                "cannot be checked."
+            ),
+            "Let a test of yours check it.",
+        ),
+    }
 
 
 # Its settings ---------------------------------------------------------------------------------
-def test_a_setting_that_is_documented_nowhere_is_found(tmp_path: Path) -> None:
-    problem = one(load(tmp_path, settings("limit: int = 3")), "settings")
-    assert (problem.code, problem.severity) == ("plugin-undocumented-setting", "error")
-    assert problem.message.startswith("guard: the setting limit is documented nowhere")
-    assert problem.where == ("acme_guard:GuardSettings",)
-
-
-def test_a_setting_is_documented_in_the_readme_and_for_editors(tmp_path: Path) -> None:
-    described = settings('limit: int = 3\n"""How many."""')
-    problem = one(load(tmp_path / "a", described), "settings")
-    assert (problem.severity, problem.message) == (
-        "warning",
-        "guard: the setting limit is not in the README.",
-    )
-    readme = README.replace("`words`", "`limit`")
-    checks = load(tmp_path / "b", settings("limit: int = 3"), readme=readme)
-    problem = one(checks, "settings")
-    assert problem.severity == "warning"
-    assert problem.message.startswith("guard: the setting limit has no description")
-    assert wrong_in(load(tmp_path / "c", described, readme=readme)) == {}
-
-
-SECRETS = {
-    "api_key: str": "error",
-    "password: str | None = None": "error",
-    "more_token: list[str] = []": "error",
-    "secret: dict[str, str] = {}": "error",
-    "sort_key: str = ''": "warning",
-}
-
-
-def test_a_setting_that_is_named_like_a_secret_is_one(tmp_path: Path) -> None:
-    body = "\n".join(f'{field}\n"""A word."""' for field in SECRETS)
-    names = {field.partition(":")[0]: severity for field, severity in SECRETS.items()}
-    readme = README.replace("words", " ".join(names))
-    checks = load(tmp_path, settings(body), readme=readme)
-    assert list(wrong_in(checks)) == ["settings"]
-    problems = checks["settings"].problems
-    assert {problem.code for problem in problems} == {"plugin-secret"}
-    assert [(problem.severity, problem.message.partition(", and")[0]) for problem in problems] == [
-        (severity, f"guard: the setting {name} is named like a secret")
-        for name, severity in names.items()
-    ]
-
-
-def test_what_is_no_secret_may_have_any_name(tmp_path: Path) -> None:
-    body = '''
-    max_tokens: int = 1
-    """words"""
-    token: SecretStr | None = None
-    """words"""
-    keys: tuple[SecretStr, ...] = ()
-    """words"""
-    secret: dict[str, int] = {}
-    """words"""
-    '''
-    readme = README.replace("`words`", "`max_tokens` `token` `keys` `secret`")
-    source = settings(body, "from pydantic import SecretStr")
-    assert wrong_in(load(tmp_path, source, readme=readme)) == {}
-
-
-def test_a_secret_has_no_default(tmp_path: Path) -> None:
-    source = settings(
-        'token: SecretStr = SecretStr("hunter2")\n"""words"""', "from pydantic import SecretStr"
-    )
-    checks = load(tmp_path, source, readme=README.replace("words", "token"))
-    problem = one(checks, "settings")
-    assert problem.message.startswith("guard: the setting token has a default: a secret that")
-    assert "hunter2" not in str(checks)
-
-
-def test_nested_settings_are_looked_at_too(tmp_path: Path) -> None:
-    head = "class Rule(Settings):\n    token: str = ''\n"
-    source = settings('words: tuple[Rule, ...] = ()\n"""What."""', head)
-    problems = load(tmp_path, source)["settings"].problems
-    assert [problem.message.partition(" is ")[0] for problem in problems] == [
-        "guard: the setting words.token",
-        "guard: the setting words.token",
-    ]
-    assert {problem.where for problem in problems} == {("acme_guard:Rule",)}
-
-
-def test_a_default_is_valid(tmp_path: Path) -> None:
-    source = settings('words: int = Field(-1, ge=0)\n"""What."""', "from pydantic import Field")
-    problem = load(tmp_path, source)["settings"].problems[0]
-    assert problem.code == "plugin-default"
-    assert problem.message.startswith("guard: the default of words is not valid: Input should be")
-
-
-def test_a_validator_that_crashes_is_told(tmp_path: Path) -> None:
-    source = settings(
-        '''
-        words: int = 1
-        """What."""
-
-        @model_validator(mode="before")
-        @classmethod
-        def crash(cls, given):
-            return given["words"]
-        ''',
-        "from pydantic import model_validator",
-    )
-    problems = load(tmp_path, source)["settings"].problems
-    assert [problem.code for problem in problems] == ["plugin-default"]
-    assert "validating no settings at all fails with KeyError" in problems[0].message
-
-
-def test_settings_without_a_schema_are_told(tmp_path: Path) -> None:
-    source = settings(
-        '''
-        words: Odd = None
-        """What."""
-        ''',
+DESCRIBED = "\n'A word.'"
+PYDANTIC = "from pydantic import Field, SecretStr, model_validator\n"
+SETTINGS: Mapping[str, str] = {
+    "good": settings(f"words: int = 1{DESCRIBED}"),
+    "nowhere": settings("elsewhere: int = 3"),
+    "not-in-readme": settings(f"elsewhere: int = 3{DESCRIBED}"),
+    "not-described": settings("words: int = 3"),
+    "secrets": settings(
+        f"api_key: str{DESCRIBED}\npassword: str | None = None{DESCRIBED}\n"
+        f"more_token: list[str] = []{DESCRIBED}\nsecret: dict[str, str] = {{}}{DESCRIBED}\n"
+        f"sort_key: str = ''{DESCRIBED}"
+    ),
+    "no-secrets": settings(
+        f"max_tokens: int = 1{DESCRIBED}\ntoken: SecretStr | None = None{DESCRIBED}\n"
+        f"keys: tuple[SecretStr, ...] = (){DESCRIBED}\nsecret: dict[str, int] = {{}}{DESCRIBED}",
+        PYDANTIC,
+    ),
+    "known-secret": settings(f"token: SecretStr = SecretStr('hunter2'){DESCRIBED}", PYDANTIC),
+    "nested": settings(
+        f"words: tuple[Rule, ...] = (){DESCRIBED}", "class Rule(Settings):\n    token: str = ''\n"
+    ),
+    "default": settings(f"words: int = Field(-1, ge=0){DESCRIBED}", PYDANTIC),
+    "crash": settings(
+        f"words: int = 1{DESCRIBED}\n@model_validator(mode='before')\n@classmethod\n"
+        "def crash(cls, given):\n    return given['words']",
+        PYDANTIC,
+    ),
+    "choosy": settings(
+        f"words: int = 1{DESCRIBED}\n@model_validator(mode='after')\n"
+        "def choose(self):\n    raise ValueError('choose something')",
+        PYDANTIC,
+    ),
+    "schema": settings(
+        f"words: Odd = None{DESCRIBED}",
         """
         class Odd:
             @classmethod
@@ -575,26 +517,122 @@ def test_settings_without_a_schema_are_told(tmp_path: Path) -> None:
             def __get_pydantic_json_schema__(cls, schema, handler):
                 raise RuntimeError("no form")
         """,
-    )
-    problem = one(load(tmp_path, source), "settings")
-    assert problem.code == "plugin-schema"
-    assert "its settings have no JSON Schema: RuntimeError: no form" in problem.message
+    ),
+    "variables": settings(
+        f"words: int = Field(1, alias='the words'){DESCRIBED}\nper_day: int = 1{DESCRIBED}\n"
+        f"other: int = Field(1, alias='per-day'){DESCRIBED}",
+        PYDANTIC,
+    ),
+}
+NAMES = "words api_key password more_token secret sort_key max_tokens token keys per_day per-day"
 
 
-def test_settings_have_names_that_variables_can_have(tmp_path: Path) -> None:
-    source = settings(
-        """
-        words: int = Field(1, alias="the words", description="words")
-        per_day: int = Field(1, description="words")
-        other: int = Field(1, alias="per-day", description="words")
-        """,
-        "from pydantic import Field",
+@pytest.fixture(scope="module")
+def found_in_settings(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Mapping[str, Sequence[tuple[str, str, str]]]:
+    """What is found in each of the settings above: severity, code and message without the name."""
+    modules = {name: name.replace("-", "_") for name in SETTINGS}
+    checks = load(
+        tmp_path_factory.mktemp("settings"),
+        plugins={name: f"acme_guard.{module}:Guard" for name, module in modules.items()},
+        files={f"acme_guard/{modules[name]}.py": source for name, source in SETTINGS.items()},
+        readme=f"{README}\nNamed here: the words, {NAMES}.\n",
     )
-    readme = README.replace("`words`", "`the words` `per_day` `per-day`")
-    problems = load(tmp_path, source, readme=readme)["settings"].problems
-    assert [(problem.severity, problem.message) for problem in problems] == [
-        ("warning", 'guard: no variable can be named after the setting "the words".'),
-        ("error", 'guard: the settings "per_day" and "per-day" have one variable.'),
+    assert set(wrong_in(checks)) <= {"settings", "plan"}
+    assert "hunter2" not in str(checks)
+    found: dict[str, list[tuple[str, str, str]]] = {name: [] for name in SETTINGS}
+    for problem in checks["settings"].problems:
+        name, _, message = problem.message.partition(": ")
+        module = f"acme_guard.{modules[name]}"
+        assert problem.where[0] in {f"{module}:GuardSettings", f"{module}:Rule"}
+        assert problem.hint
+        found[name].append((problem.severity, problem.code, message))
+    return found
+
+
+Found = Mapping[str, Sequence[tuple[str, str, str]]]
+
+
+def test_settings_as_they_should_be_pass(found_in_settings: Found) -> None:
+    assert [found_in_settings[name] for name in ("good", "no-secrets", "choosy")] == [[], [], []]
+
+
+@pytest.mark.parametrize(
+    ("name", "severity", "message"),
+    [
+        ("nowhere", "error", "the setting elsewhere is documented nowhere: neither in the README"),
+        ("not-in-readme", "warning", "the setting elsewhere is not in the README."),
+        ("not-described", "warning", "the setting words has no description: `interpose schema`"),
+    ],
+)
+def test_a_setting_is_documented_in_the_readme_and_for_editors(
+    found_in_settings: Found, name: str, severity: str, message: str
+) -> None:
+    [(weight, code, said)] = found_in_settings[name]
+    assert (weight, code) == (severity, "plugin-undocumented-setting")
+    assert said.startswith(message)
+
+
+def test_a_setting_that_is_named_like_a_secret_is_one(found_in_settings: Found) -> None:
+    said = "is named like a secret, and its type is not: `interpose config` shows its value."
+    assert found_in_settings["secrets"] == [
+        (severity, "plugin-secret", f"the setting {name} {said}")
+        for name, severity in {
+            "api_key": "error",
+            "password": "error",
+            "more_token": "error",
+            "secret": "error",
+            "sort_key": "warning",
+        }.items()
+    ]
+
+
+def test_a_secret_has_no_default(found_in_settings: Found) -> None:
+    [(severity, code, said)] = found_in_settings["known-secret"]
+    assert (severity, code) == ("error", "plugin-secret")
+    assert said == "the setting token has a default: a secret that everybody can read is none."
+
+
+def test_nested_settings_are_looked_at_too(found_in_settings: Found) -> None:
+    assert [
+        said.partition(" has ")[0].partition(" is ")[0] for *_, said in found_in_settings["nested"]
+    ] == [
+        "the setting words.token",
+        "the setting words.token",
+    ]
+
+
+def test_a_default_is_valid(found_in_settings: Found) -> None:
+    [(severity, code, said)] = found_in_settings["default"]
+    assert (severity, code) == ("error", "plugin-default")
+    assert said.startswith("the default of words is not valid: Input should be")
+
+
+def test_a_validator_that_crashes_is_told(found_in_settings: Found) -> None:
+    [(severity, code, said)] = found_in_settings["crash"]
+    assert (severity, code) == ("error", "plugin-default")
+    assert said.startswith("validating no settings at all fails with KeyError")
+
+
+def test_settings_without_a_schema_are_told(found_in_settings: Found) -> None:
+    [(severity, code, said)] = found_in_settings["schema"]
+    assert (severity, code) == ("error", "plugin-schema")
+    assert said.startswith("its settings have no JSON Schema: RuntimeError: no form.")
+
+
+def test_settings_have_names_that_variables_can_have(found_in_settings: Found) -> None:
+    assert found_in_settings["variables"] == [
+        (
+            "warning",
+            "plugin-setting-name",
+            'no variable can be named after the setting "the words".',
+        ),
+        (
+            "error",
+            "plugin-setting-name",
+            'the settings "per_day" and "per-day" have one variable.',
+        ),
     ]
 
 
