@@ -7,6 +7,7 @@ import gc
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, Final
 
@@ -74,13 +75,11 @@ class Opened:
         self.clock = clock
         self.driven: list[Driven] = []
 
-    @property
+    @cached_property
     def shared(self) -> Any:
         """What the subject's lifespan yielded."""
-        return self._program().layer(self._bench.subject.layer_id).shared
-
-    def _program(self) -> Any:
-        return record_of(self._host.run("hi")).program
+        program = record_of(self._host.run("hi")).program
+        return program.layer(self._bench.subject.layer_id).shared
 
     def run(self, script: Script, **attributes: Any) -> Run[Any]:
         """Make a run that plays a script; nothing of it has begun."""

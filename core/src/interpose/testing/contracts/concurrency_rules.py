@@ -58,6 +58,9 @@ async def _of_crowds(
         )
     image.restore()
     one_by_one = await play_crowd(bench, events, at_once=False)
+    if one_by_one.stuck:
+        said = f"one of them never ends, and waits in {one_by_one.stuck}"
+        return Finding(f"{RUNS} runs one by one{bench.player.said}: {said}", _EXPECTED, events)
     image.restore()
     at_once = await play_crowd(bench, events, at_once=True)
     said = _said(alone, one_by_one, at_once)
@@ -70,7 +73,7 @@ async def _of_crowds(
 
 def _said(alone: Outcome, one_by_one: Crowd, at_once: Crowd) -> str:
     """Say what went wrong in a crowd that does not when its runs come one by one."""
-    if at_once.stuck and not one_by_one.stuck:
+    if at_once.stuck:
         return f"not all come to an end; one waits for ever in {at_once.stuck}"
     for before, now in zip(one_by_one.runs, at_once.runs, strict=False):
         if now.leak:

@@ -1,0 +1,140 @@
+"""What a run leaves behind: tasks, generators, counts that do not come back, what holds it."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import weakref
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from types import AsyncGeneratorType
+from typing import Any, Final
+
+from interpose.testing.contracts.bench import Driven, Opened, own_files, settled, where
+from interpose.testing.contracts.reaching import Root, holder, numbers
+from interpose.testing.contracts.state_image import StateImage
+from interpose.testing.contracts.subject import Subject
+
+_KIT: Final = ("interpose/testing/", "interpose/runtime/", "interpose/live.py")
+_NAPS: Final = 20
+
+Numbers = Mapping[str, float]
+
+
+Begun = list[weakref.ref[AsyncGeneratorType[Any, Any]]]
+
+
+@dataclass(slots=True)
+class Gauges:
+    """Numbers and sizes that change while a run goes on, and come back at a good end.
+
+    ``before``: what they were, by path; ``during``: what else they were.
+    """
+
+    before: dict[str, float] = field(default_factory=dict)
+    during: dict[str, float] = field(default_factory=dict)
+
+    def learn(self, before: Numbers, during: Sequence[Numbers], after: Numbers) -> None:
+        """Take note of what changed in a run that came to a good end, and came back."""
+        for path in dict.fromkeys(path for each in (before, *during, after) for path in each):
+            start = before.get(path, 0)
+            other = next((each[path] for each in during if each.get(path, start) != start), None)
+            if other is not None and after.get(path, 0) == start:
+                self.before[path], self.during[path] = start, other
+
+    def missed(self, after: Numbers, *, only_numbers: bool = False) -> str:
+        """Say which of them has not come back after another end, or return ``""``."""
+        for path, start in sorted(self.before.items(), key=lambda item: len(item[0])):
+            if only_numbers and path.startswith("len("):
+                continue
+            now = after.get(path, 0)
+            if now != start:
+                return (
+                    f"{path} is {now:g} afterwards: it was {start:g} before, "
+                    f"{self.during[path]:g} while a run went on, and {start:g} again after a "
+                    "run that ended well"
+                )
+        return ""
+
+
+class Watch:
+    """Looks at what runs of an opened host leave behind."""
+
+    def __init__(self, subject: Subject, image: StateImage, opened: Opened) -> None:
+        self._subject = subject
+        self._image = image
+        self._opened = opened
+        self._tasks = asyncio.all_tasks()
+        self._files = own_files(subject.cls)
+
+    def roots(self) -> list[Root]:
+        """Return what outlives a run."""
+        provided = [
+            (f"the value of {capability.name}", value)
+            for capability, value in self._subject.provide.items()
+            if capability.scope == "host"
+        ]
+        return [("shared", self._opened.shared), *provided, *self._image.roots()]
+
+    def numbers(self) -> Numbers:
+        """Return the numbers and sizes that can be seen now."""
+        return numbers(self.roots())
+
+    def holds(self, driven: Driven) -> str:
+        """Return what still holds something of a run, or ``""``."""
+        frame = driven.record.frames.get(self._subject.layer_id)
+        own = [] if frame is None else [frame.instance, frame.ctx]
+        return holder(self.roots(), [*own, driven.record])
+
+    async def tasks(self) -> list[asyncio.Task[Any]]:
+        """Return the tasks that have begun and do not end."""
+        await settled(lambda: not self._left(), naps=0)
+        if self._left():
+            await settled(lambda: not self._left(), turns=0, naps=_NAPS)
+        return self._left()
+
+    def told(self, task: asyncio.Task[Any]) -> str:
+        """Say which task it is, and where it waits."""
+        name = getattr(task.get_coro(), "__qualname__", "a task")
+        return f"{name}, which waits in {where(task, self._files)}"
+
+    def _left(self) -> list[asyncio.Task[Any]]:
+        driven = {each.task for each in self._opened.driven}
+        known = self._tasks | driven | {asyncio.current_task()}
+        return [task for task in asyncio.all_tasks() - known if not _is_of_the_kit(task)]
+
+
+@asynccontextmanager
+async def begun_in(subject: Subject) -> AsyncIterator[Begun]:
+    """Collect the asynchronous generators of the author's files that begin in this block."""
+    files = set(own_files(subject.cls))
+    found: Begun = []
+    first, last = sys.get_asyncgen_hooks()
+
+    def begins(generator: Any) -> None:
+        if generator.ag_code.co_filename in files:
+            found.append(weakref.ref(generator))
+        if first is not None:
+            first(generator)
+
+    sys.set_asyncgen_hooks(firstiter=begins)
+    try:
+        yield found
+    finally:
+        sys.set_asyncgen_hooks(firstiter=first, finalizer=last)
+
+
+def open_generator(found: Begun) -> str:
+    """Return the name of one that is still open, or ``""``."""
+    for reference in found:
+        generator = reference()
+        if generator is not None and generator.ag_frame is not None:
+            return generator.__qualname__
+    return ""
+
+
+def _is_of_the_kit(task: asyncio.Task[Any]) -> bool:
+    code = getattr(task.get_coro(), "cr_code", None)
+    file = "" if code is None else code.co_filename.replace("\\", "/")
+    return any(part in file for part in _KIT)
