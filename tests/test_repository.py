@@ -3,6 +3,8 @@
 import ast
 import re
 import tomllib
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 import importlib_metadata
@@ -162,10 +164,16 @@ def test_a_distribution_imports_what_it_declares(distribution: Distribution) -> 
     assert declared - used == set()
 
 
+@cache
+def installed_modules() -> Mapping[str, list[str]]:
+    """Return which distributions have each top-level module; reading them all takes a second."""
+    return importlib_metadata.packages_distributions()
+
+
 def imported_distributions(distribution: Distribution, *, for_types_too: bool = False) -> set[str]:
     """Return the distributions whose modules it imports, found by what is installed here."""
     owners = {
-        **importlib_metadata.packages_distributions(),
+        **installed_modules(),
         **{each.package.name: [each.name] for each in distributions()},
         "pydantic_core": ["pydantic"],  # which pins it, as one product in two parts
     }

@@ -530,9 +530,9 @@ def test_copies_that_double_a_state_are_bounded_and_the_run_goes_on() -> None:
 
 
 def test_copies_of_many_patches_count_together() -> None:
-    transcript = Transcript(state={"a": [0] * 1000})
-    for number in range(300):
+    transcript = Transcript(state={"a": [0] * 10_000})
+    for number in range(30):
         operation = {"op": "copy", "from": "/a", "path": f"/k{number}"}
         transcript.apply(StateDeltaEvent.model_validate({"delta": [operation]}))
-    assert len(transcript.state) == 250  # "a", and 249 copies of its 1,001 values
-    assert len(transcript.warnings) == 51
+    assert len(transcript.state) == 25  # "a", and 24 copies of its 10,001 values
+    assert len(transcript.warnings) == 6
