@@ -3,6 +3,8 @@
 * ``INTERPOSE_REQUIRE_ALL=1`` (as in ``.ci/run``): a test that would be skipped fails.
 * Tests marked ``packaging`` build and install the distributions, which takes minutes and an
   index; they run under ``INTERPOSE_PACKAGING=1`` or ``INTERPOSE_REQUIRE_ALL=1``.
+* ``INTERPOSE_AGAIN=1``: another Python has run all this already. Each property is tried on a fifth
+  of the examples; everything else is as ever.
 """
 
 from __future__ import annotations
@@ -19,13 +21,31 @@ def is_set(variable: str) -> bool:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave out what needs an index, and say how to have it."""
+    """Leave out what needs an index, and say how to have it; see also :func:`fewer_examples`."""
+    if is_set("INTERPOSE_AGAIN"):
+        fewer_examples(items)
     if is_set("INTERPOSE_PACKAGING") or is_set("INTERPOSE_REQUIRE_ALL"):
         return
     reason = "builds and installs the distributions; set INTERPOSE_PACKAGING=1 to run it"
     for item in items:
         if item.get_closest_marker("packaging"):
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def fewer_examples(items: list[pytest.Item]) -> None:
+    """Try each property on a fifth of its examples, whether it or the default says how many."""
+    from hypothesis import is_hypothesis_test, settings
+
+    settings.register_profile("again", max_examples=settings().max_examples // 5)
+    settings.load_profile("again")
+    # A parametrized test is many items, and one function.
+    functions = {id(test): test for item in items if (test := getattr(item, "obj", None))}
+    for test in filter(is_hypothesis_test, functions.values()):
+        # There is no public way to change what a test's own @settings says.
+        own = test._hypothesis_internal_use_settings  # noqa: SLF001
+        if own is not None:
+            fewer = settings(own, max_examples=max(own.max_examples // 5, 1))
+            test._hypothesis_internal_use_settings = fewer  # noqa: SLF001
 
 
 def forbid_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
