@@ -47,14 +47,15 @@ def here(root: Path, *, first: Sequence[Path] = ()) -> Place:
     return Place((sys.executable, "-P", "-B"), root, environ)
 
 
+def make_environment(folder: Path, *, deadline: float) -> Ran:
+    """Make an environment that has nothing but pip."""
+    command = [sys.executable, "-m", "venv", str(folder)]
+    return run(command, cwd=folder.parent, environ=outside(), deadline=deadline)
+
+
 def clean(folder: Path, wheels: Sequence[Path | str], *, deadline: float) -> Place | Problem:
     """Make an empty environment in ``folder`` and install wheels into it, with what they need."""
-    made = run(
-        [sys.executable, "-m", "venv", folder],
-        cwd=folder.parent,
-        environ=outside(),
-        deadline=deadline,
-    )
+    made = make_environment(folder, deadline=deadline)
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     if made.code != 0:
         return Problem(
