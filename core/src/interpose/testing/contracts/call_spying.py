@@ -85,10 +85,11 @@ def spied(subject: Subject) -> tuple[Subject, Spy] | None:
     }
     for hook in AROUND:
         if hook in subject.facts.hooks:
-            make = _around_tool if hook == "around_tool_call" else _around_stream
-            namespace[hook] = make(spy, own, hook)
+            around = _around_tool if hook == "around_tool_call" else _around_stream
+            namespace[hook] = around(spy, own, hook)
+    make: Any = type(own)
     try:
-        watched: type[Middleware[Any, Any]] = type(own)(own.__name__, (own,), namespace)
+        watched: type[Middleware[Any, Any]] = make(own.__name__, (own,), namespace)
     except Exception:  # noqa: BLE001 - its own machinery of classes does not allow it
         return None
     return replace(subject, cls=watched, facts=inspect_middleware(watched)), spy

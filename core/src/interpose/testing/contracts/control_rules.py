@@ -67,13 +67,13 @@ class Ending:
     @classmethod
     def of(cls, heard: Heard, notes: Notes | None = None) -> Ending:
         """Return what a run came to for its consumer."""
-        error = heard.error
-        code = error.code if isinstance(error, Reject) else type(error).__name__ if error else ""
         repeated = notes is not None and notes.acted > 1
         last = heard.events[-1] if heard.events else None
+        if isinstance(last, RunErrorEvent):
+            return cls("error", last.code or "", 0, repeated)
         outcome = getattr(last, "outcome", None)
-        kind = "error" if isinstance(last, RunErrorEvent) else getattr(outcome, "type", "success")
-        return cls(kind, code, len(getattr(outcome, "interrupts", ())), repeated)
+        kind = getattr(outcome, "type", "success")
+        return cls(kind, "", len(getattr(outcome, "interrupts", ())), repeated)
 
     def __str__(self) -> str:
         code = f" ({self.code})" if self.code else ""
@@ -100,6 +100,8 @@ async def _in_a_stream(subject: Subject) -> Finding | None:
     for outcome, act in _OUTCOMES:
         stream = [*_STREAM, finished(outcome=outcome)]
         heard = await play(subject, stream)
+        if not heard.inputs or isinstance(heard.error, Reject):
+            continue  # the middleware answered in its place, or refused
         finding = _judged("the agent", act, heard, None, stream)
         if finding is not None:
             return finding

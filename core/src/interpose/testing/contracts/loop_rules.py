@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
@@ -24,6 +25,7 @@ from interpose.testing.contracts.rule import Rule
 from interpose.testing.contracts.subject import Subject
 
 _ITERATIONS: Final = 4
+_LONGEST: Final = 160
 
 
 async def loop_stream(subject: Subject) -> Finding | None:
@@ -33,7 +35,7 @@ async def loop_stream(subject: Subject) -> Finding | None:
         finding = _sound(subject, what, whole)
         if finding is not None:
             return finding
-        for how, cut in (("word by word", None), ("letter by letter", split)):
+        for how, cut in (("word by word", None), ("in pairs of letters", _in_pairs)):
             other = await play_loop(subject, turns, cut=cut)
             finding = _sound(subject, what, other) or _same(what, how, whole, other)
             if finding is None:
@@ -42,6 +44,10 @@ async def loop_stream(subject: Subject) -> Finding | None:
             if _same(what, how, whole, again) is None:
                 return finding
     return None
+
+
+def _in_pairs(events: Sequence[BaseEvent]) -> Sequence[BaseEvent]:
+    return split(events, 2)
 
 
 def _sound(subject: Subject, what: str, heard: LoopHeard) -> Finding | None:
@@ -99,12 +105,12 @@ def _cut_off(events: Sequence[BaseEvent]) -> Sequence[BaseEvent]:
 
 
 def _scripts(subject: Subject) -> Iterator[tuple[str, Turns]]:
-    said = sentences(subject)
-    yield "an answer", [said]
-    yield "a call and an answer", [calling("look_up", text=said, query=said), "Done."]
+    # Shorter than what streams say: a loop says it three times.
+    said = sentences(replace(subject, words=subject.words[:5]))[:_LONGEST]
     names = Tools(subject).own_names
-    thinking = {"thinking": said, "text": said}
-    yield "several calls", [calling("look_up", "look_up", "store", *names), thinking]
+    yield "an answer", [said]
+    several = calling("look_up", "store", *names, text="Well.", query=said)
+    yield "calls and an answer", [several, {"thinking": said, "text": said}]
 
 
 async def steady_config(subject: Subject) -> Finding | None:

@@ -33,7 +33,7 @@ from interpose.testing.contracts.blaming import own_failure
 from interpose.testing.contracts.finding import Finding
 from interpose.testing.contracts.loop_models import Turns
 from interpose.testing.contracts.loop_playing import calling, play_loop, play_turn
-from interpose.testing.contracts.playing import Heard, case_agent, host_of, listening, play
+from interpose.testing.contracts.playing import Heard, play
 from interpose.testing.contracts.rule import Rule
 from interpose.testing.contracts.shrinking import smallest
 from interpose.testing.contracts.subject import Subject
@@ -141,32 +141,14 @@ def _endings(subject: Subject) -> Iterator[tuple[str, Coroutine[Any, Any, Heard]
         inside = [trouble(subject, "on_event", act, Notes())]
         parts = [*text("Well.")]
         yield f"a layer that {act.name}", play(subject, parts, inside=inside)
-    yield "a consumer that goes", _left(subject)
-
-
-async def _left(subject: Subject) -> Heard:
-    """Play a run whose consumer goes after the first event."""
-    agent = case_agent(subject, text("Well, ", "hello."))
-    with listening() as logged:
-        async with host_of(subject, agent) as host:
-            run = host.run(user_input())
-            events: list[BaseEvent] = []
-            async with run:
-                async for event in run:
-                    events.append(event)
-                    break
-    return Heard(tuple(events), await run, tuple(logged))
+    yield "a consumer that goes", play(subject, text("Well, ", "hello."), most=1)
 
 
 async def _in_a_loop(subject: Subject) -> Finding | None:
     scripts: Sequence[tuple[str, Turns]] = (
-        ("a model that says nothing", ["", "Done."]),
-        ("a model call without usage numbers", [{"text": "Hello.", "usage": {}}]),
-        ("a call without arguments", [{"calls": [{"name": "look_up", "args": ""}]}, "Done."]),
-        ("calls that cannot be executed", [_INVALID, "Done."]),
-        ("calls that fail", [calling("refuse", "crash"), "Done."]),
-        ("a call of the client", [calling("pick"), "Done."]),
-        ("a call that ends the run", [calling("give_up", "look_up"), "Done."]),
+        ("calls that cannot be executed, or fail, and empty answers", _ODD_CALLS),
+        ("a call of the client", [calling("pick")]),
+        ("a call that ends the run", [calling("give_up", "look_up")]),
         ("a loop at its limit", [calling("look_up")] * 12),
         ("a model that fails", [{"error": "refused"}]),
     )
@@ -183,13 +165,18 @@ async def _in_a_loop(subject: Subject) -> Finding | None:
     return None
 
 
-_INVALID: Final = {
-    "calls": [
-        {"name": "nobody-has-it", "args": {}},
-        {"name": "look_up", "args": '{"query": '},
-        {"name": "look_up", "args": "[1]"},
-    ]
-}
+_ODD_CALLS: Final[Turns] = (
+    {
+        "calls": [
+            {"name": "nobody-has-it", "args": {}},
+            {"name": "look_up", "args": '{"query": '},
+            {"name": "look_up", "args": "[1]"},
+            {"name": "look_up", "args": ""},
+        ]
+    },
+    calling("refuse", "crash"),
+    {"text": "", "usage": {}},
+)
 
 
 def _found(what: str, said: str, stream: Sequence[BaseEvent] = ()) -> Finding:

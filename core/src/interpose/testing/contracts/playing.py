@@ -157,14 +157,23 @@ async def play(
 
 
 async def play_agent(
-    subject: Subject, agent: CaseAgent, *, run_input: RunAgentInput | None = None, **options: Any
+    subject: Subject,
+    agent: CaseAgent,
+    *,
+    run_input: RunAgentInput | None = None,
+    most: int | None = None,
+    **options: Any,
 ) -> Heard:
-    """Play one run of an agent through the subject."""
+    """Play one run of an agent through the subject. ``most``: events after which nobody listens."""
     make = host_of if options.keys() - {"strict"} else _prepared_host
     with listening() as logged:
         async with make(subject, agent, **options) as host:
-            run = host.run(user_input() if run_input is None else run_input)
-            events = [event async for event in run]
+            events: list[BaseEvent] = []
+            async with host.run(user_input() if run_input is None else run_input) as run:
+                async for event in run:
+                    events.append(event)
+                    if len(events) == most:
+                        break
             result = await run
             # Terminal hooks and deferred work are done by tasks of the host.
             await asyncio.sleep(0)
