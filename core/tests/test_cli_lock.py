@@ -459,6 +459,24 @@ def test_another_version_of_a_distribution_is_told_once(cli: CommandLine, instal
     assert cli("lock").out.endswith("\n  acme-wave: 1.0 is locked, 1.1 is installed\n")
 
 
+def test_a_distribution_that_comes_or_goes_with_its_layer_is_told_with_it(
+    cli: CommandLine, install: Install
+) -> None:
+    code = "from interpose import Middleware\nclass Wave(Middleware):\n    pass\n"
+    install("acme-wave", plugins={"wave": "acme_wave:Wave"}, modules={"acme_wave": code})
+    cli.write('[agent]\nuse = "scripted"\n')
+    assert cli("lock").code == 0
+    cli.write('[agent]\nuse = "scripted"\n[middleware.wave]\n')
+    assert problems(cli) == [
+        ("changed-layers", "layer wave: it is new, with wave of acme-wave 1.0.")
+    ]
+    assert cli("lock").code == 0
+    cli.write('[agent]\nuse = "scripted"\n')
+    assert problems(cli) == [
+        ("changed-layers", "layer wave: it is gone; locked with wave of acme-wave 1.0.")
+    ]
+
+
 def test_a_plugin_without_a_layer_is_locked(cli: CommandLine, install: Install) -> None:
     hooks = "from interpose import hookimpl\n@hookimpl\ndef interpose_models():\n    return {}\n"
     install("acme-hooks", plugins={"hooks": "acme_hooks"}, modules={"acme_hooks": hooks})

@@ -67,6 +67,7 @@ class Colour(enum.Enum):
 class Inner(Settings):
     depth: int = 1
     name: str = "x"
+    tags: frozenset[str] = frozenset()
 
 
 class Plain(Settings):
@@ -134,6 +135,7 @@ def test_another_value_is_another_digest(one: dict[str, Any], other: dict[str, A
     [
         ({"words": ["a", "b", "a"]}, {"words": ["b", "a"]}),
         ({"ratio": 1}, {"ratio": 1.0}),
+        ({"table": {"a": [{"b": 1, "c": 2}]}}, {"table": {"a": [{"c": 2, "b": 1}]}}),
         ({"table": {"a": 1, "b": {"c": 1, "d": 2}}}, {"table": {"b": {"d": 2, "c": 1}, "a": 1}}),
     ],
 )
@@ -236,6 +238,7 @@ class Keyed(Settings):
     either: int | SecretStr = 0
     text: str = ""
     texts: tuple[str, ...] = ()
+    other: str = Field(default="", alias="also")
     anything: Any = None
     choice: SecretStr | None = Field(default=None, validation_alias=AliasChoices("pick", "choose"))
 
@@ -259,6 +262,8 @@ ENV = {"$env": "CANARY"}
         (lambda secret: {"root": [secret]}, {"root"}),
         (lambda secret: {"login": {"user": "u", "word": secret}}, {"login"}),
         (lambda secret: {"either": secret}, {"either"}),
+        (lambda secret: {"either": len(secret)}, {"either"}),
+        (lambda secret: {"also": "x", "key": secret}, {"key"}),
         (lambda secret: {"text": ENV}, {"text"}),
         (lambda secret: {"anything": {"deep": ENV}}, {"anything.deep"}),
         (lambda secret: {"pick": secret}, {"pick"}),
@@ -329,9 +334,11 @@ def test_settings_given_in_code_are_locked_as_in_a_file(tmp_path: Path) -> None:
         layers = [Layer(Tag, Plain(**settings), id="tag")]
         return lock_of(prepare(Given(folder=tmp_path, layers=layers)))
 
-    one = lock(words=frozenset({"a", "b"}), path=Path("a") / "b", inner=Inner(depth=2))
+    letters = frozenset("abcdefgh")
+    one = lock(words=letters, path=Path("a") / "b", inner=Inner(tags=letters))
     settings = one.agents["default"].layers[0].settings
-    file = digests(Plain, {"words": ["b", "a"], "path": "a/b"})
+    said = {"words": [*letters], "path": "a/b", "inner": {"tags": [*letters]}}
+    file = digests(Plain, said)
     assert {name: settings[name] for name in file} == file
     assert (
         settings["inner.depth"]
