@@ -18,6 +18,7 @@ from interpose.testing.contracts.subject import Subject
 
 _KIT: Final = ("interpose/testing/", "interpose/runtime/", "interpose/live.py")
 _NAPS: Final = 20
+_IN_A_TASK: Final = "(RuntimeError: aclose(): asynchronous generator is already running)"
 
 Numbers = Mapping[str, float]
 
@@ -96,8 +97,9 @@ class Watch:
 
     def told(self, task: asyncio.Task[Any]) -> str:
         """Say which task it is, and where it waits."""
-        name = getattr(task.get_coro(), "__qualname__", "a task")
-        return f"{name}, which waits in {where(task, self._files)}"
+        name = getattr(task.get_coro(), "__qualname__", "")
+        waits = f"waits in {where(task, self._files)}"
+        return f"{name}, which {waits}" if name else f"it {waits}"
 
     def _left(self) -> list[asyncio.Task[Any]]:
         driven = {each.task for each in self._opened.driven}
@@ -131,6 +133,19 @@ def open_generator(found: Begun) -> str:
         generator = reference()
         if generator is not None and generator.ag_frame is not None:
             return generator.__qualname__
+    return ""
+
+
+def told_of_failure(logged: Sequence[str]) -> str:
+    """Say what the operator was told of hooks and closings that failed, or return ``""``.
+
+    Not of an inner run that a task of the layer was waiting for when it was closed: the layer is
+    closed next, and what it then leaves is looked at.
+    """
+    for line in logged:
+        is_run = line.startswith("ERROR host: run failed") or line.endswith(_IN_A_TASK)
+        if line.startswith("ERROR") and not is_run:
+            return f"the operator was told: {line.removeprefix('ERROR ')}"
     return ""
 
 

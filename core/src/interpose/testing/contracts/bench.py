@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import gc
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import cached_property
 from itertools import pairwise
+from types import FrameType
 from typing import Any, Final
 
 from ag_ui.core import BaseEvent
@@ -30,6 +31,9 @@ _TURNS: Final = 120
 _NAPS: Final = 200
 """Naps of :data:`_NAP` seconds that what waits gets in the end, for work that threads do."""
 _NAP: Final = 0.01
+_DEEP: Final = 4
+_PREFIXES: Final = ("cr", "ag", "gi")
+"""Of the attributes of coroutines, and of the two kinds of generators."""
 
 
 class Bench:
@@ -198,19 +202,34 @@ def where(task: asyncio.Task[Any], files: Iterable[str]) -> str:
     return "nowhere"
 
 
-def _frames(waiting: Any) -> Iterable[Any]:
+def _frames(waiting: Any) -> Iterator[FrameType]:
     """Yield the frames of a coroutine and of what it awaits, the outermost first."""
-    while waiting is not None:
-        for prefix in ("cr", "ag", "gi"):
-            frame = getattr(waiting, f"{prefix}_frame", None)
-            if frame is not None:
-                yield frame
-                waiting = getattr(waiting, f"{prefix}_await", None) if prefix != "gi" else None
-                break
-        else:
-            # The awaitable of a step of an asynchronous generator does not tell whose it is.
-            inner = gc.get_referents(waiting)
-            waiting = next((each for each in inner if hasattr(each, "ag_frame")), None)
+    seen: set[int] = set()
+    waiting = _with_frame(waiting)
+    while waiting is not None and id(waiting) not in seen:
+        seen.add(id(waiting))
+        prefix = next(
+            (each for each in ("cr", "ag", "gi") if hasattr(waiting, f"{each}_frame")), ""
+        )
+        frame = getattr(waiting, f"{prefix}_frame", None)
+        if frame is not None:
+            yield frame
+        awaited = "gi_yieldfrom" if prefix == "gi" else f"{prefix}_await"
+        waiting = _with_frame(getattr(waiting, awaited, None))
+
+
+def _with_frame(waiting: Any) -> Any:
+    """Return the coroutine or generator behind what is awaited.
+
+    The awaitable of a step of an asynchronous generator does not tell whose step it is.
+    """
+    level = [] if waiting is None else [waiting]
+    for _ in range(_DEEP):
+        for each in level:
+            if any(getattr(each, f"{prefix}_frame", None) for prefix in _PREFIXES):
+                return each
+        level = gc.get_referents(*level) if level else []
+    return None
 
 
 def own_files(cls: type) -> list[str]:

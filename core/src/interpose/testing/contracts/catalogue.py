@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from interpose.testing.contracts import (
+    attempt_rules,
+    blocking_rules,
     call_rules,
+    cancel_rules,
     capability_rules,
     concurrency_rules,
+    context_rules,
     control_rules,
     ending_rules,
     environment_rules,
@@ -44,6 +48,10 @@ RULES: Final[tuple[Rule, ...]] = (
     *isolation_rules.RULES,
     *concurrency_rules.RULES,
     *ending_rules.RULES,
+    *context_rules.RULES,
+    *cancel_rules.RULES,
+    *blocking_rules.RULES,
+    *attempt_rules.RULES,
     *call_rules.RULES,
     *control_rules.RULES,
     *failure_rules.RULES,

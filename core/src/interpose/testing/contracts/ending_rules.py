@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Sequence
 from typing import Final
 
-from interpose.testing.contracts.aftermath import Gauges, Numbers, Watch, begun_in, open_generator
+from interpose.testing.contracts.aftermath import (
+    Gauges,
+    Numbers,
+    Watch,
+    begun_in,
+    open_generator,
+    told_of_failure,
+)
 from interpose.testing.contracts.bench import Bench, Driven, own_files, where
 from interpose.testing.contracts.endings import (
     Ending,
@@ -103,7 +109,7 @@ class _Endings:
                     seen.append(len(driven.events))
                     self._gauges.learn(before, during, after)
                 said = (
-                    self._of_logs(logged)
+                    told_of_failure(logged)
                     or self._of_error(driven)
                     or self._gauges.missed(after, only_numbers=ending.keeps)
                     or _held(watch.holds(driven))
@@ -120,12 +126,6 @@ class _Endings:
         if left:
             return f"a task goes on when the host has stopped: {watch.told(left[0])}"
         return said
-
-    def _of_logs(self, logged: Sequence[str]) -> str:
-        for line in logged:
-            if line.startswith("ERROR") and "run failed" not in line:
-                return f"the operator was told: {line.removeprefix('ERROR ')}"
-        return ""
 
     def _of_error(self, driven: Driven) -> str:
         """Say what code of the author raised that was not made for this."""

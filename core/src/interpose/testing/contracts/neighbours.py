@@ -18,7 +18,6 @@ from interpose.testing.events import finished, started, text
 
 DOES: Final = "interpose-testing-does"
 AT: Final = "interpose-testing-at"
-REPEATED: Final = "interpose-testing-repeated"
 
 INNER: Final = {
     "setup-rejects": "a layer further in refused the run in its setup",
@@ -123,7 +122,6 @@ class KitRepeats(Middleware):
                 for event in held:
                     yield event
                 return
-            ctx.attributes[REPEATED] = True
         async for event in call_next(run_input):
             yield event
 

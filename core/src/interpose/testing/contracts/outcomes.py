@@ -71,6 +71,14 @@ class Outcome:
             logged=tuple(map(plain, self.logged)),
         )
 
+    def with_heard(self, heard: Sequence[str]) -> Outcome:
+        """Return it with only these calls of the agent."""
+        return replace(self, heard=tuple(heard))
+
+    def with_logged(self, logged: Sequence[str]) -> Outcome:
+        """Return it with these errors."""
+        return replace(self, logged=tuple(logged))
+
     def leak_of(self, marker: str) -> str:
         """Say where the marker of another run is in it, or return ``""``."""
         for where, text in (("its consumer", self.told), ("its agent", "\n".join(self.heard))):
