@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from interpose.errors import MiddlewareError, RunError
 from interpose.testing.contracts.playing import Heard
 from interpose.testing.contracts.subject import Subject
@@ -20,7 +22,10 @@ def own_failure(subject: Subject, heard: Heard) -> str:
         where = notes[0].removesuffix(told).removeprefix("in ")
         said = getattr(error, "message", None) or str(error)
         return f"{where} raised {type(error).__name__}: {said}"
+    if isinstance(error, MiddlewareError) and f"layer {layer!r}" in error.message:
+        return error.message
     for line in heard.logged:
         if line.startswith(f"ERROR {layer}: ") and " failed" in line:
-            return line.removeprefix(f"ERROR {layer}: ")
+            said = line.removeprefix(f"ERROR {layer}: ")
+            return re.sub(rf", in \w+{re.escape(told)}", "", said)
     return ""
