@@ -20,9 +20,12 @@ import umbra_quota
 from repository import ROOT, Distribution, fenced, parsed, read_distribution, runtime_imports
 from snippets import Following, environment, shell
 
+from interpose import Settings
+
 FOLDER = ROOT / "examples/third-party"
 BOTH = ("acme-limits", "umbra-quota")
 EACH = pytest.mark.parametrize("name", BOTH)
+OUR_PYTHON = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"}
 Shell = Mapping[str, str]
 """The variables of a shell in which an environment is active."""
 
@@ -155,6 +158,26 @@ def test_the_wheel_has_what_a_publisher_owes(name: str, wheels: Mapping[str, Pat
     assert not [each for each in held if "tests" in each]
     assert "Requires-Dist: interpose<1,>=0.1" in page
     assert "## What it changes" in page
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [("acme-limits", acme_limits.LimitsSettings), ("umbra-quota", umbra_quota.QuotaSettings)],
+)
+def test_the_table_of_a_page_lists_each_setting(name: str, settings: type[Settings]) -> None:
+    page = (FOLDER / name / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| .*? \| .*? \| .*? \|$", page, re.MULTILINE)
+    assert rows == list(settings.model_fields)
+    assert all(field.description for field in settings.model_fields.values())
+
+
+@EACH
+def test_the_code_of_a_page_does_what_the_page_says(name: str, tmp_path: Path) -> None:
+    blocks = list(fenced((FOLDER / name / "README.md").read_text(encoding="utf-8")))
+    programs = [block for block in blocks if block[0] in ("python", "text")]
+    assert programs != []
+    paths = os.pathsep.join(str(third_party(each).package.parent) for each in BOTH)
+    Following(tmp_path, {**os.environ, **OUR_PYTHON, "PYTHONPATH": paths}).follow(programs)
 
 
 def test_the_file_activates_both(installed: Shell, here: Path) -> None:
