@@ -12,7 +12,6 @@ from ag_ui.core import (
     BaseEvent,
     RunAgentInput,
     RunFinishedEvent,
-    TextMessageChunkEvent,
     TextMessageContentEvent,
     TextMessageEndEvent,
     TextMessageStartEvent,
@@ -31,6 +30,7 @@ from interpose import (
     EndInfo,
     LifespanContext,
     Middleware,
+    ModelFinished,
     Point,
     Result,
     RunContext,
@@ -325,21 +325,21 @@ class Watcher(Middleware):
         return event.model_copy(update={"delta": event.delta.rstrip("\n")})
 
 
-class ChunkCounter(Middleware):
-    """Written for a framework that hands out chunks."""
+class TokenCounter(Middleware):
+    """Counts what model calls cost, by the event with which a model ends one."""
 
     stage = Stage.OBSERVE
 
     def setup(self, ctx: RunContext, /) -> None:
-        self.characters = 0
+        self.tokens = 0
 
-    @on(TextMessageChunkEvent)
-    def chunk(self, ctx: RunContext, event: TextMessageChunkEvent) -> Result:
-        self.characters += len(event.delta or "")
+    @on(ModelFinished)
+    def counted(self, ctx: RunContext, event: ModelFinished) -> Result:
+        self.tokens += sum(usage.total_tokens or 0 for usage in event.usage)
         return event
 
     def on_end(self, ctx: RunContext, end: EndInfo, /) -> None:
-        ctx.log.debug("{} characters", self.characters)
+        ctx.log.debug("{} tokens", self.tokens)
 
 
 # Two of one kind -----------------------------------------------------------------------------
@@ -626,9 +626,9 @@ BUGS = (
         reported="adk-js#342 (an observer that transforms)",
     ),
     Bug(
-        cls=ChunkCounter,
+        cls=TokenCounter,
         check="hooks-live",
-        mistake="Its hook is for chunks, which never reach it.",
+        mistake="Its hook is for an event that never leaves the loop.",
         reported="openai-agents#1612, #1909, adk-python#4464 (hooks that never fire)",
     ),
     Bug(

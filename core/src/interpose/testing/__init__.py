@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from interpose.testing.contracts.finding import ContractViolation as ContractViolation
     from interpose.testing.contracts.finding import Finding as Finding
     from interpose.testing.contracts.making import contract as contract
+    from interpose.testing.contracts.making_for import agent_contract as agent_contract
+    from interpose.testing.contracts.making_for import contract_for as contract_for
+    from interpose.testing.contracts.making_for import model_contract as model_contract
     from interpose.testing.events import failed as failed
     from interpose.testing.events import finished as finished
     from interpose.testing.events import reasoning as reasoning
@@ -51,14 +54,17 @@ __all__ = [
     "RecordingAgent",
     "Report",
     "ScriptedAgent",
+    "agent_contract",
     "app_host",
     "assert_order",
     "assert_plan",
     "assert_valid_stream",
     "contract",
+    "contract_for",
     "failed",
     "finished",
     "make_host",
+    "model_contract",
     "play",
     "reasoning",
     "recorded",
@@ -76,6 +82,7 @@ _HOMES = {
     "contracts.engine": "Check CheckResult Contract Report",
     "contracts.finding": "ContractViolation Finding",
     "contracts.making": "contract",
+    "contracts.making_for": "agent_contract contract_for model_contract",
     "events": "failed finished reasoning started text tool_call usage user_input",
     "hosts": "KitHost app_host make_host",
     "plans": "assert_order assert_plan",

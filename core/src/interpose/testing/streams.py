@@ -13,7 +13,7 @@ from ag_ui.core import BaseEvent, ToolCallArgsEvent
 from interpose.agui import CHUNKS, Expander, Verifier, to_json
 from interpose.authoring import Layer, Middleware
 from interpose.capability import Capability
-from interpose.errors import InvalidStream
+from interpose.errors import InvalidStream, TruncatedStream
 from interpose.runtime.inputs import Asked
 from interpose.runtime.run import RunResult
 from interpose.testing.agents import scripted
@@ -35,7 +35,7 @@ def assert_valid_stream(events: Iterable[BaseEvent]) -> None:
             for whole in expander.push(event) if event.__class__ in CHUNKS else (event,):
                 verifier.check(whole)
         verifier.finish()
-    except InvalidStream as error:
+    except (InvalidStream, TruncatedStream) as error:
         listed = "\n".join(f"  {index}: {to_json(each)}" for index, each in enumerate(seen[-10:]))
         raise AssertionError(f"{error.message}\nthe last events:\n{listed}") from None
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, overload
 
-from interpose.errors import UsageError, nearest
+from interpose.errors import StartupError, UsageError, nearest
 from interpose.testing.contracts.bounded import run_bounded
 from interpose.testing.contracts.finding import ContractViolation, Finding
 from interpose.testing.contracts.playing import ears
@@ -83,7 +83,11 @@ class Check:
 
     async def _look(self) -> Finding | None:
         with ears():
-            return await self._rule.look(self._subject)
+            try:
+                return await self._rule.look(self._subject)
+            except StartupError as error:
+                said = "; ".join(problem.message for problem in error.problems)
+                return Finding(f"a host with it does not start: {said}", "it starts")
 
     def __str__(self) -> str:
         return self.name

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from ag_ui.core import BaseEvent
-
-from interpose.agui import CHUNKS
 from interpose.authoring import Middleware, Point
 from interpose.errors import InterposeError, StartupError
 from interpose.model import ModelFinished
@@ -139,26 +136,14 @@ def _idle_promises(subject: Subject) -> Iterator[Finding]:
 
 
 async def hooks(subject: Subject) -> Finding | None:
-    """Look for hooks of events that never reach it."""
-    expanded = subject.declaration.form == "expanded"
+    """Look for hooks of events that never reach a layer, in whatever form."""
     for method in subject.facts.on:
-        event = method.event
-        home = getattr(subject.cls, method.name).__module__
-        if not home.startswith("interpose.") and _never_comes(event, expanded=expanded):
-            why = (
-                "chunks reach it in expanded form"
-                if event in CHUNKS
-                else "it never leaves the loop"
-            )
+        if method.event is ModelFinished:
             return Finding(
-                f"{method.name} is for {event.__name__}, which never comes: {why}",
-                "hooks for events that a layer gets: START, CONTENT or ARGS, and END",
+                f"{method.name} is for {method.event.__name__}, which never leaves the loop",
+                "on_usage, which every model call reports to; or around_model_call",
             )
     return None
-
-
-def _never_comes(event: type[BaseEvent], *, expanded: bool) -> bool:
-    return (expanded and event in CHUNKS) or event is ModelFinished
 
 
 def _no_promise(subject: Subject) -> str:

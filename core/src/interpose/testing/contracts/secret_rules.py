@@ -6,7 +6,7 @@ import base64
 import logging
 import re
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final, get_args
@@ -79,7 +79,12 @@ async def hidden(subject: Subject) -> Finding | None:
     own = replace(
         subject, settings=settings, declaration=declared(subject.cls, settings), words=subject.words
     )
-    for where, said in [*_shown(own), *await _told(own)]:
+    return exposed([*_shown(own), *await _told(own)], secrets)
+
+
+def exposed(told: Iterable[tuple[str, str]], secrets: Sequence[str]) -> Finding | None:
+    """Look for secrets in what was told; ``told``: where, and what."""
+    for where, said in told:
         for secret in secrets:
             if secret in said or base64.b64encode(secret.encode()).decode() in said:
                 return Finding(
@@ -188,7 +193,8 @@ def overheard(package: str) -> Iterator[list[str]]:
             logger.disable(name)
 
 
-def _without_secrets(subject: HasSettings) -> str:
+def without_secrets(subject: HasSettings) -> str:
+    """Say that there is no secret to look for."""
     if without_settings(subject):
         return without_settings(subject)
     has = any(is_secret(info.annotation) for _, info, _ in fields(subject.settings))
@@ -208,6 +214,6 @@ RULES: Final[tuple[Rule, ...]] = (
         "secrets-hidden",
         "Logs, plans and streams are read by people and machines that must not have the secret.",
         hidden,
-        _without_secrets,
+        without_secrets,
     ),
 )
