@@ -21,6 +21,7 @@ COMMANDS = [
     "config",
     "schema",
     "doctor",
+    "check-plugin",
     "version",
 ]
 SCRIPT = """

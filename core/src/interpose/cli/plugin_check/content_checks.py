@@ -47,42 +47,44 @@ def content_checks(subject: Subject) -> Iterator[Check]:
 
 
 def _entry_points(subject: Subject) -> Iterator[Problem]:
-    code, where = "plugin-entry-points", (_ENTRIES,)
+    where = (_ENTRIES,)
     plugins = subject.papers.plugins
     if not plugins:
         yield Problem(
-            code,
+            "plugin-entry-points",
             f'It has no entry point of the group "{GROUP}", so there is no plugin in it.',
             where,
             f'{_ENTRIES}\nmy-plugin = "my_package:MyMiddleware"',
         )
     for name, count in Counter(entry.name for entry in plugins).items():
         if count > 1:
-            yield Problem(code, f'The plugin "{name}" is declared twice.', where, "Keep one.")
+            yield Problem(
+                "plugin-entry-points", f'The plugin "{name}" is declared twice.', where, "Keep one."
+            )
     for entry in plugins:
         yield from _id(entry, subject)
         yield from _value(entry, subject)
 
 
 def _id(entry: Entry, subject: Subject) -> Iterator[Problem]:
-    code, where = "plugin-entry-points", (_ENTRIES,)
+    where = (_ENTRIES,)
     if not ID.match(entry.name):
         yield Problem(
-            code,
+            "plugin-entry-points",
             f'"{entry.name}" is no id: it is looked up in files and variables.',
             where,
             f'Use lower-case words, digits and single hyphens, as in "{_as_id(entry.name)}".',
         )
     elif entry.name in BUILT_IN:
         yield Problem(
-            code,
+            "plugin-entry-points",
             f'The id "{entry.name}" means something of Interpose itself.',
             where,
             "Choose another.",
         )
     elif entry.name in FIRST_PARTY and subject.papers.canonical != f"interpose-{entry.name}":
         yield Problem(
-            code,
+            "plugin-entry-points",
             f'The id "{entry.name}" is that of interpose-{entry.name}: who installs both has to '
             "write which one is meant.",
             where,
@@ -98,11 +100,11 @@ def _as_id(name: str) -> str:
 
 
 def _value(entry: Entry, subject: Subject) -> Iterator[Problem]:
-    code, where = "plugin-entry-points", (_ENTRIES,)
+    where = (_ENTRIES,)
     module, colon, attribute = entry.value.partition(":")
     if not _DOTTED.match(module) or (colon and not _DOTTED.match(attribute)):
         yield Problem(
-            code,
+            "plugin-entry-points",
             f'The plugin "{entry.name}" names {entry.value!r}, which is no module and no object.',
             where,
             'Write "package.module" or "package.module:object".',
@@ -110,7 +112,7 @@ def _value(entry: Entry, subject: Subject) -> Iterator[Problem]:
     elif not subject.has_module(module):
         near = nearest(module, _modules(subject))
         yield Problem(
-            code,
+            "plugin-entry-points",
             f'The plugin "{entry.name}" names the module {module}, which is not in the wheel.',
             where,
             f"Did you mean {near}?"
@@ -127,20 +129,20 @@ def _modules(subject: Subject) -> Iterator[str]:
 
 
 def _offers(subject: Subject) -> Iterator[Problem]:
-    code, where = "plugin-offers", (_OFFERS,)
+    where = (_OFFERS,)
     values = {entry.value for entry in subject.papers.plugins}
     for entry in subject.papers.offers:
         name = entry.name.removeprefix(_OFFER)
         if not entry.name.startswith(_OFFER) or not _CAPABILITY.match(name):
             yield Problem(
-                code,
+                "plugin-offers",
                 f'"{entry.name}" offers nothing: the name of an offer is capability.<name>.',
                 where,
                 f'Write "capability.{subject.papers.canonical}/name".',
             )
         elif "/" not in name and name not in CORE_CAPABILITIES:
             yield Problem(
-                code,
+                "plugin-offers",
                 f'The capability "{name}" has a name that belongs to Interpose.',
                 where,
                 f'Call it "{subject.papers.canonical}/{name}".',
@@ -148,7 +150,7 @@ def _offers(subject: Subject) -> Iterator[Problem]:
         if entry.value not in values:
             near = nearest(entry.value, values)
             yield Problem(
-                code,
+                "plugin-offers",
                 f'"{entry.name}" is offered by {entry.value}, and no plugin has that value.',
                 where,
                 f'Write the plugin\'s own value: "{near}".'
@@ -158,12 +160,11 @@ def _offers(subject: Subject) -> Iterator[Problem]:
 
 
 def _package(subject: Subject) -> Iterator[Problem]:
-    code = "plugin-package"
     tops = subject.tops
     wanted = subject.papers.canonical.replace("-", "_")
     if not tops:
         yield Problem(
-            code,
+            "plugin-package",
             "There is no module in it.",
             (_name_of(subject),),
             "Tell the build backend what to pack.",
@@ -173,14 +174,14 @@ def _package(subject: Subject) -> Iterator[Problem]:
         where = (str(files[0]),)
         if top == HOST:
             yield Problem(
-                code,
+                "plugin-package",
                 "It has files in the package interpose, which is not its own.",
                 where,
                 f"Move them to a package of its own, as {wanted}.",
             )
         elif top in GENERIC and top != wanted:
             yield Problem(
-                code,
+                "plugin-package",
                 f"It brings a top-level {top}, a name that other distributions choose, too: who is "
                 "installed last overwrites the other.",
                 where,
@@ -188,11 +189,14 @@ def _package(subject: Subject) -> Iterator[Problem]:
             )
         elif top in sys.stdlib_module_names:
             yield Problem(
-                code, f"Its package {top} hides that of Python.", where, f"Call it {wanted}."
+                "plugin-package",
+                f"Its package {top} hides that of Python.",
+                where,
+                f"Call it {wanted}.",
             )
         elif _is_namespace(files, top):
             yield Problem(
-                code,
+                "plugin-package",
                 f"{top} has no __init__.py: it is a namespace package, which others may add to.",
                 where,
                 f"Add {top}/__init__.py.",
@@ -200,14 +204,14 @@ def _package(subject: Subject) -> Iterator[Problem]:
     own = [top for top in tops if top == wanted or top not in {*GENERIC, HOST}]
     if len(own) > 1:
         yield Problem(
-            code,
+            "plugin-package",
             f"It has {len(own)} top-level packages ({', '.join(own)}), and a plugin has one.",
             (_name_of(subject),),
             f"Move them into {wanted if wanted in own else own[0]}.",
         )
     elif own and own[0] != wanted:
         yield Problem(
-            code,
+            "plugin-package",
             f"Its package is {own[0]}: only a name like the distribution's is sure to be free.",
             (_name_of(subject),),
             f"Call it {wanted}.",

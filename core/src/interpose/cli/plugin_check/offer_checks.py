@@ -31,7 +31,7 @@ def _problems(contributions: Iterable[Contribution]) -> Iterator[Problem]:
             yield _untrue(each, name, provided, unknown)
         for name in sorted(provided.keys() - offered):
             yield Problem(
-                "plugin-offer",
+                "plugin-offers",
                 f"{provided[name]} provides {name}, and no offer says so: an operator who lacks it "
                 f"is not told of this plugin.",
                 _WHERE,
@@ -45,14 +45,14 @@ def _untrue(each: Contribution, name: str, provided: Mapping[str, str], unknown:
     near = nearest(name, provided)
     if unknown:
         return Problem(
-            "plugin-offer",
+            "plugin-offers",
             f'"{name}" is offered, and {unknown} depends on its settings: this cannot be checked.',
             _WHERE,
             "Let a test of yours check it.",
             "note",
         )
     return Problem(
-        "plugin-offer",
+        "plugin-offers",
         f'"{name}" is offered, and no part of the plugin "{each.entry.id}" provides it.',
         _WHERE,
         f'Did you mean "capability.{near}"?' if near else "Remove it, or provide it.",

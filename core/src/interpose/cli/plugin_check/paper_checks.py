@@ -53,16 +53,19 @@ def _declared(papers: Papers) -> SpecifierSet:
 
 
 def _name(papers: Papers) -> Iterator[Problem]:
-    code, where = "plugin-name", ("[project] name",)
+    where = ("[project] name",)
     if not _NAME.match(papers.name):
         yield Problem(
-            code, f"{papers.name!r} is no name of a distribution.", where, "Use a-z, 0-9 and -."
+            "plugin-name",
+            f"{papers.name!r} is no name of a distribution.",
+            where,
+            "Use a-z, 0-9 and -.",
         )
     elif papers.canonical == HOST:
-        yield Problem(code, "The name interpose is taken.", where, "Choose another name.")
+        yield Problem("plugin-name", "The name interpose is taken.", where, "Choose another name.")
     elif papers.name != papers.canonical:
         yield Problem(
-            code,
+            "plugin-name",
             f"The name {papers.name} is not in its canonical form: names that differ in -, _, . or "
             "case are one, and capabilities and messages use the canonical one.",
             where,
@@ -73,7 +76,7 @@ def _name(papers: Papers) -> Iterator[Problem]:
         Version(papers.version)
     except InvalidVersion:
         yield Problem(
-            code,
+            "plugin-name",
             f"The version {papers.version!r} is none that pip understands.",
             ("[project] version",),
             'Write it as "1.2.3".',
@@ -92,13 +95,13 @@ def _core(papers: Papers) -> list[Requirement]:
 
 
 def _range(papers: Papers) -> Iterator[Problem]:
-    code, where = "plugin-range", ("[project] dependencies",)
+    where = ("[project] dependencies",)
     release = Version(__version__).release
     advice = f'"interpose>={release[0]}.{release[1]},<{release[0] + 1}"'
     always = [each for each in _core(papers) if each.marker is None]
     if not always:
         yield Problem(
-            code,
+            "plugin-range",
             "It does not depend on interpose, so it may meet any version of it"
             + (": the requirement has a condition." if _core(papers) else "."),
             where,
@@ -110,7 +113,7 @@ def _range(papers: Papers) -> Iterator[Problem]:
     pinned = any(each.operator in ("==", "===") and "*" not in each.version for each in declared)
     if pinned:
         yield Problem(
-            code,
+            "plugin-range",
             f"It pins interpose{declared}: two plugins with different pins exclude each other.",
             where,
             f"Declare a range: {advice}.",
@@ -123,7 +126,7 @@ def _range(papers: Papers) -> Iterator[Problem]:
     ]
     if missing:
         yield Problem(
-            code,
+            "plugin-range",
             f"interpose{declared} has no {' and no '.join(missing)} bound: only a range that ends "
             "before the next major version is one that the plugin can keep.",
             where,
@@ -131,7 +134,7 @@ def _range(papers: Papers) -> Iterator[Problem]:
         )
     if not admits_interpose(papers):
         yield Problem(
-            code,
+            "plugin-range",
             f"It is for another version of Interpose: required {declared}, running {__version__}.",
             where,
             f"Check it with a version in that range, or declare {advice}.",
@@ -139,11 +142,11 @@ def _range(papers: Papers) -> Iterator[Problem]:
 
 
 def _python(papers: Papers) -> Iterator[Problem]:
-    code, where = "plugin-python", ("[project] requires-python",)
+    where = ("[project] requires-python",)
     given = papers.one("Requires-Python")
     if not given:
         yield Problem(
-            code,
+            "plugin-python",
             "It does not say which Pythons it runs on, so pip installs it on any.",
             where,
             'requires-python = ">=3.11"',
@@ -151,7 +154,7 @@ def _python(papers: Papers) -> Iterator[Problem]:
         return
     if not admits_python(papers):
         yield Problem(
-            code,
+            "plugin-python",
             f"It is not for this Python: required {given}, running {platform.python_version()}.",
             where,
             "Check it with a Python in that range.",
@@ -159,10 +162,10 @@ def _python(papers: Papers) -> Iterator[Problem]:
 
 
 def _readme(papers: Papers) -> Iterator[Problem]:
-    code, where = "plugin-readme", ("[project] readme",)
+    where = ("[project] readme",)
     if not papers.readme:
         yield Problem(
-            code,
+            "plugin-readme",
             "It has no README in its metadata: its page on an index would be empty.",
             where,
             'readme = "README.md"',
@@ -170,7 +173,7 @@ def _readme(papers: Papers) -> Iterator[Problem]:
         return
     if len(papers.readme) < _SHORTEST:
         yield Problem(
-            code,
+            "plugin-readme",
             f"Its README has {len(papers.readme)} characters: it cannot say what the plugin does, "
             "how to switch it on, its settings, and what it changes.",
             where,
@@ -178,7 +181,7 @@ def _readme(papers: Papers) -> Iterator[Problem]:
         )
     if not papers.one("Description-Content-Type"):
         yield Problem(
-            code,
+            "plugin-readme",
             "Its README has no content type, so an index takes it for reStructuredText.",
             where,
             'Name the file, as in readme = "README.md"; its suffix says what it is.',
@@ -197,10 +200,10 @@ def _licence(papers: Papers) -> str:
 
 
 def _licence_problems(papers: Papers) -> Iterator[Problem]:
-    code, where = "plugin-licence", ("[project] license",)
+    where = ("[project] license",)
     if not _licence(papers):
         yield Problem(
-            code,
+            "plugin-licence",
             "It has no licence, so nobody may use it.",
             where,
             'license = "MIT" (or another SPDX expression), and a file LICENSE.',
@@ -210,11 +213,14 @@ def _licence_problems(papers: Papers) -> Iterator[Problem]:
     lost = [name for name in files if not _has_file(papers, name)]
     if lost:
         yield Problem(
-            code, f"The licence file {lost[0]} is not in the wheel.", where, "Add the file."
+            "plugin-licence",
+            f"The licence file {lost[0]} is not in the wheel.",
+            where,
+            "Add the file.",
         )
     if not files:
         yield Problem(
-            code,
+            "plugin-licence",
             "Its licence has a name, and its text is not in the wheel.",
             ("[project] license-files",),
             'license-files = ["LICENSE"]',

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, RootModel, SecretBytes, SecretStr, V
 from pydantic.fields import FieldInfo
 
 from interpose.cli.plugin_check.results import Check, checked
-from interpose.errors import Problem
+from interpose.errors import Problem, Severity
 from interpose.startup.adapting import AgentSource
 from interpose.startup.contributions import Contribution, RegisteredPart
 from interpose.startup.diagnosis import keys_of
@@ -58,10 +58,13 @@ def _problems(part: RegisteredPart, readme: str) -> Iterator[Problem]:
     model = model_of(part)
     settings = tuple(_settings(model))
     for setting in settings:
-        for code, message, hint, severity in _faults(setting, readme):
-            place = f"{setting.model.__module__}:{setting.model.__qualname__}"
+        for fault in _faults(setting, readme):
             yield Problem(
-                code, f"{part.name}: the setting {setting.path} {message}", (place,), hint, severity
+                fault.code,
+                f"{part.name}: the setting {setting.path} {fault.message}",
+                (f"{setting.model.__module__}:{setting.model.__qualname__}",),
+                fault.hint,
+                fault.severity,
             )
     yield from _variables(part, model)
     yield from _defaults(part, model)
@@ -78,7 +81,14 @@ def _settings(
                 yield from _settings(nested, f"{above}{key}.", seen | {model, nested})
 
 
-_Fault = tuple[str, str, str, Any]
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    """What is wrong with one setting; ``message`` goes on after its name."""
+
+    code: str
+    message: str
+    hint: str
+    severity: Severity
 
 
 def _faults(setting: Setting, readme: str) -> Iterator[_Fault]:
@@ -88,13 +98,13 @@ def _faults(setting: Setting, readme: str) -> Iterator[_Fault]:
     tell = f"Add `{key}` to the README's table of settings."
     if setting.info.description:
         if not in_readme:
-            yield "plugin-undocumented-setting", "is not in the README.", tell, "warning"
+            yield _Fault("plugin-undocumented-setting", "is not in the README.", tell, "warning")
     elif in_readme:
         said = "has no description: `interpose schema`, and so an editor, says nothing about it."
-        yield "plugin-undocumented-setting", said, describe, "warning"
+        yield _Fault("plugin-undocumented-setting", said, describe, "warning")
     else:
         said = "is documented nowhere: neither in the README nor by a description."
-        yield "plugin-undocumented-setting", said, f"{tell} {describe}", "error"
+        yield _Fault("plugin-undocumented-setting", said, f"{tell} {describe}", "error")
     yield from _secret(key, setting.info)
 
 
@@ -102,7 +112,7 @@ def _secret(key: str, info: FieldInfo) -> Iterator[_Fault]:
     if is_secret(info.annotation):
         default = info.default
         if isinstance(default, SecretStr | SecretBytes) and default.get_secret_value():
-            yield (
+            yield _Fault(
                 "plugin-secret",
                 "has a default: a secret that everybody can read is none.",
                 "Let it have no default, or None.",
@@ -112,7 +122,7 @@ def _secret(key: str, info: FieldInfo) -> Iterator[_Fault]:
     words = key.lower().replace("-", "_").split("_")
     sure = words[-1] in _SECRETS or (words[-1] == "key" and not _KEYS.isdisjoint(words[:-1]))
     if (sure or words[-1] in ("key", "credentials")) and _holds_text(info.annotation):
-        yield (
+        yield _Fault(
             "plugin-secret",
             "is named like a secret, and its type is not: `interpose config` shows its value.",
             "Its type is SecretStr; if it is no secret, call it something else.",
