@@ -7,7 +7,6 @@ import tempfile
 import tomllib
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
 
 from packaging.requirements import Requirement
 
@@ -17,8 +16,6 @@ from interpose.cli.plugin_check.results import Check
 from interpose.cli.plugin_check.subject import installed_distributions
 from interpose.errors import Problem
 from interpose.startup.discovery import canonical
-
-CODE: Final = "plugin-build"
 
 
 def build(
@@ -48,7 +45,7 @@ def build(
     if isolated:
         hint += " What builds it comes from an index; without one, install that here, and use\n"
         hint += "--no-install."
-    problem = Problem(CODE, f"No wheel could be built: {why}", (str(project),), hint)
+    problem = Problem("plugin-build", f"No wheel could be built: {why}", (str(project),), hint)
     return Check("build", problems=(problem,)), None
 
 
@@ -71,7 +68,7 @@ def _command(project: Path, folder: Path, *, isolated: bool) -> list[str | Path]
         here = [] if isolated else ["--no-build-isolation"]
         return [*python, "pip", "wheel", "--no-deps", *here, "--wheel-dir", folder, project]
     return Problem(
-        CODE,
+        "plugin-build",
         "No wheel can be built here: neither the package build nor pip is installed.",
         (sys.executable,),
         "pip install build, or name a wheel.",

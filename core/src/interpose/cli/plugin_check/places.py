@@ -12,7 +12,6 @@ from typing import Final
 from interpose.cli.plugin_check.processes import Ran, run
 from interpose.errors import Problem
 
-CODE: Final = "plugin-install"
 _LEADING: Final = ("PYTHON", "VIRTUAL_ENV", "INTERPOSE")
 _UNREACHED: Final = (
     "NewConnectionError",
@@ -59,7 +58,7 @@ def clean(folder: Path, wheels: Sequence[Path | str], *, deadline: float) -> Pla
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     if made.code != 0:
         return Problem(
-            CODE,
+            "plugin-install",
             f"No clean environment could be made, so the wheel was not installed:\n{made.tail}",
             (sys.executable,),
             "Install the module venv with ensurepip (on Debian: apt install python3-venv), or "
@@ -73,7 +72,7 @@ def clean(folder: Path, wheels: Sequence[Path | str], *, deadline: float) -> Pla
     why = f"it was not done after {deadline:g} seconds" if ran.code is None else ran.tail
     lost = ran.code is None or any(sign in ran.output for sign in _UNREACHED)
     return Problem(
-        CODE,
+        "plugin-install",
         f"The wheel could not be installed into a clean environment:\n{why}",
         (),
         "What it depends on comes from an index. Where none can be reached, --no-install checks "
