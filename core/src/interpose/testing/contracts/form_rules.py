@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import inspect
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 from ag_ui.core import BaseEvent
 
 from interpose.agui import CHUNKS
+from interpose.context import RunContext
 from interpose.testing.contracts.cutting import in_chunks
 from interpose.testing.contracts.finding import Finding
 from interpose.testing.contracts.folding import Said, difference, fold
@@ -89,18 +91,27 @@ async def _blind(subject: Subject) -> Finding | None:
     """Find what acts on chunks inside ``on_event`` or ``around_run``, and on nothing else."""
     if issubclass(subject.cls, TextTransform) or "declare" in vars(subject.cls):
         return None
+    if not {"on_event", "around_run"} & set(subject.facts.hooks):
+        return None
     events = _cases(subject)[0].events
     unchanged = fold(events)
     seen = await play(subject, [events], strict=False)
     if seen.ended_early or _texts(fold(seen.events)) != _texts(unchanged):
         return None
-    # A raw layer that only observes: what it makes of a chunk is refused, or comes out.
-    raw: dict[str, Any] = {"form": "raw", "observes_only": True, "rewrites_history": False}
-    cls = type(subject.cls.__name__, (subject.cls,), raw)
+    # A raw layer rewrites history, which no around_run may, or only observes.
+    rewrites = "around_run" not in subject.facts.hooks
+    raw: dict[str, Any] = {
+        "form": "raw",
+        "observes_only": not rewrites,
+        "rewrites_history": rewrites,
+    }
     declaration = replace(subject.declaration, **raw)
+    if rewrites:
+        raw["on_event"] = _saying_what_becomes(subject.cls.on_event)
+    cls = type(subject.cls.__name__, (subject.cls,), raw)
     chunks = in_chunks(events, repeat_ids=True)
     other = await play(replace(subject, cls=cls, declaration=declaration), [chunks], strict=False)
-    if not other.crash and _texts(fold(other.events)) == _texts(unchanged):
+    if other.ended_early or _texts(fold(other.events)) == _texts(unchanged):
         return None
     return Finding(
         "it changes chunks and leaves whole events alone, and chunks never reach it: the host "
@@ -108,6 +119,17 @@ async def _blind(subject: Subject) -> Finding | None:
         'it takes the START, CONTENT and END events, or declares form = "raw"',
         events,
     )
+
+
+def _saying_what_becomes(hook: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a hook that gives the event back where the original gives None."""
+
+    async def on_event(self: Any, ctx: RunContext, event: BaseEvent) -> Any:
+        answer = hook(self, ctx, event)
+        answer = await answer if inspect.isawaitable(answer) else answer
+        return event if answer is None else answer
+
+    return on_event
 
 
 def _texts(said: Said) -> Said:

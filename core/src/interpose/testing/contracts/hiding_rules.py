@@ -21,9 +21,9 @@ from ag_ui.core import (
 
 from interpose.testing.contracts.finding import Finding
 from interpose.testing.contracts.folding import expanded
-from interpose.testing.contracts.material import names, sentences, snapshot
+from interpose.testing.contracts.material import names
 from interpose.testing.contracts.playing import play
-from interpose.testing.contracts.retraction_rules import snapshot_texts, texts
+from interpose.testing.contracts.retraction_rules import snapshot_texts, texts, told_twice
 from interpose.testing.contracts.rule import Rule
 from interpose.testing.contracts.shrinking import smallest
 from interpose.testing.contracts.stream_rules import no_stream
@@ -45,7 +45,7 @@ async def stays_hidden(subject: Subject) -> Finding | None:
         back = [*_calls_back(events, left), *(() if partial else _text_back(events, left))]
         return Finding(back[0], "what it takes out is taken out everywhere") if back else None
 
-    for events in (snapshot(sentences(subject)), _calls(subject)):
+    for events in (*told_twice(subject), _calls(subject)):
         finding = await smallest(events, look)
         if finding is not None:
             return finding
@@ -65,7 +65,12 @@ async def _covers_half(subject: Subject) -> bool:
 def _text_back(sent: Sequence[BaseEvent], left: Sequence[BaseEvent]) -> Iterator[str]:
     shown, stored = texts(left), snapshot_texts(left)
     for ident, said in texts(sent).items():
-        if ident in shown and stored.get(ident) == said and not _within(said, shown[ident]):
+        if (
+            ident in shown
+            and said
+            and stored.get(ident) == said
+            and not _within(said, shown[ident])
+        ):
             yield (
                 f"the text {said!r} left as {shown[ident]!r}, and the snapshot of the messages "
                 f"brought {said!r} back"

@@ -128,5 +128,6 @@ def snapshot(said: str) -> tuple[BaseEvent, ...]:
 
 def halves(said: str) -> tuple[str, ...]:
     """Return a text in uneven pieces."""
-    pieces = (said[:5], said[5:13], said[13 : len(said) // 2], said[len(said) // 2 :])
+    middle = max(13, len(said) // 2)
+    pieces = (said[:5], said[5:13], said[13:middle], said[middle:])
     return tuple(piece for piece in pieces if piece)

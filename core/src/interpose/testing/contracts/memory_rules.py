@@ -146,12 +146,16 @@ class _Counter:
         return Layer(Count, id="counter")
 
 
+def _sees_nothing(subject: Subject) -> str:
+    return "" if {"on_message", "on_tool_call"} & set(subject.facts.hooks) else no_stream(subject)
+
+
 RULES: Final = (
     Rule(
         "bounded-memory",
         "Models write for minutes, and servers serve for months. Text that is held is text that "
         "nobody reads yet; text that is kept is memory that never comes back.",
         bounded_memory,
-        no_stream,
+        _sees_nothing,
     ),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from ag_ui.core import BaseEvent, RunAgentInput
@@ -31,12 +31,12 @@ class _Kept:
 
     def keep(self, thing: BaseModel, what: str) -> None:
         """Remember how it is."""
-        self.things.append((thing, thing.model_dump(), what))
+        self.things.append((thing, thing.model_dump(warnings=False), what))
 
     def changed(self) -> str:
         """Say what is not as it was, or return ``""``."""
         for thing, before, what in self.things:
-            after = thing.model_dump()
+            after = thing.model_dump(warnings=False)
             if after != before:
                 names = [name for name, value in before.items() if after.get(name) != value]
                 return f"it changed {', '.join(names)} of {what} in place"
@@ -68,6 +68,9 @@ async def _changed(subject: Subject, events: Sequence[BaseEvent]) -> str:
         kept.keep(copy, f"the agent's {copy.type.value}")
     asked = full_input(subject)
     kept.keep(asked, "the input of the run")
+    if "settings" in subject.memo:  # others may have changed those of the subject by now
+        untouched: BaseModel = subject.memo["settings"]
+        subject = replace(subject, settings=untouched.model_copy(deep=True))
     subject, instances = watched(subject)
     kept.keep(subject.settings, "its settings")
     await play(

@@ -86,7 +86,9 @@ def _lost(subject: Subject, sent: Sequence[BaseEvent], left: Sequence[BaseEvent]
             if _must_leave(subject, event):
                 yield f"{name} did not leave, and {_unnamed(subject)}"
         elif not isinstance(event, _CONTENTS):
-            yield from (f"{name} left {how}" for how in _changed(subject, event, other))
+            changed = " and ".join(_changed(subject, event, other))
+            if changed:
+                yield f"{name} left {changed}"
         elif not any(_key(each) == _key(event) and _has_piece(each) for each in left):
             yield f"{name} left without the metadata that it came with"
 

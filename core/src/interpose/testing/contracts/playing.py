@@ -171,7 +171,8 @@ async def play_agent(
             events: list[BaseEvent] = []
             async with host.run(user_input() if run_input is None else run_input) as run:
                 async for event in run:
-                    events.append(event)
+                    # As it is now: a real consumer has written it by the time it may change.
+                    events.append(event.model_copy())
                     if len(events) == most:
                         break
             result = await run

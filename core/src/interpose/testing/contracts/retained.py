@@ -43,10 +43,10 @@ def kept_by(instance: Middleware[Any, Any], *, generators: bool) -> int:
     """Return the bytes that are reachable from an instance of a middleware.
 
     Its attributes, what its lifespan yielded, the mutable attributes of its classes, what its
-    methods closed over; and, if ``generators``, the variables of those that are suspended.
+    methods closed over; and, if ``generators``, the variables of those that are under way.
     """
-    suspended = _suspended(instance) if generators else ()
-    return size_of([*_roots(instance), *suspended])
+    variables = _variables(instance) if generators else ()
+    return size_of([*_roots(instance), *variables])
 
 
 def _roots(instance: Middleware[Any, Any]) -> Iterator[Any]:
@@ -61,16 +61,25 @@ def _roots(instance: Middleware[Any, Any]) -> Iterator[Any]:
                 yield function
 
 
-def _suspended(instance: object) -> Iterator[Any]:
+def _variables(instance: object) -> Iterator[Any]:
+    """Yield the variables of the generators and coroutines that it is the ``self`` of."""
+    frames: list[FrameType | None] = []
     for referrer in gc.get_referrers(instance):
         if isinstance(referrer, AsyncGeneratorType):
-            frame = referrer.ag_frame
+            frames.append(referrer.ag_frame)
         elif isinstance(referrer, CoroutineType):
-            frame = referrer.cr_frame
-        else:
+            frames.append(referrer.cr_frame)
+    # Those that wait for the agent are not suspended: the agent is called by them.
+    frame: FrameType | None = sys._getframe()  # noqa: SLF001 - the only way to look at a stack
+    while frame is not None:
+        frames.append(frame)
+        frame = frame.f_back
+    for each in filter(None, frames):
+        if _is_hosts(each.f_globals.get("__name__", "")):
             continue
-        if frame is not None and not _is_hosts(frame.f_globals.get("__name__", "")):
-            yield from (value for value in frame.f_locals.values() if value is not instance)
+        variables = list(each.f_locals.values())
+        if any(value is instance for value in variables):
+            yield from (value for value in variables if value is not instance)
 
 
 def _is_hosts(module: str) -> bool:

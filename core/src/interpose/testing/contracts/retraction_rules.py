@@ -45,7 +45,7 @@ async def no_retraction(subject: Subject) -> Finding | None:
         return Finding(taken_back, _EXPECTED) if taken_back else None
 
     said = sentences(subject)
-    for events in (snapshot(said), (*text(*halves(said)), *calls(subject))):
+    for events in (*told_twice(subject), (*text(*halves(said)), *calls(subject))):
         finding = await smallest(events, look)
         if finding is not None:
             return finding
@@ -128,8 +128,10 @@ def _is_json(written: str) -> bool:
 def _contradicted(sent: Sequence[BaseEvent], left: Sequence[BaseEvent]) -> Iterator[str]:
     """Yield what a snapshot of the messages takes back, where it has been changed."""
     came, went, shown = snapshot_texts(sent), snapshot_texts(left), texts(left)
+    written = texts(sent)
     for ident, said in went.items():
-        if said != came.get(ident) and ident in shown and said != shown[ident]:
+        same = came.get(ident) == written.get(ident)  # the agent itself is of one mind
+        if same and said != came[ident] and ident in shown and said != shown[ident]:
             yield (
                 f"{shown[ident]!r} had been shown when the snapshot of the messages said "
                 f"{said!r} in its place"
@@ -143,6 +145,13 @@ def snapshot_texts(events: Sequence[BaseEvent]) -> dict[str, str]:
             contents = ((m.id, m.content) for m in event.messages)
             return {ident: said for ident, said in contents if isinstance(said, str)}
     return {}
+
+
+def told_twice(subject: Subject) -> Iterator[Sequence[BaseEvent]]:
+    """Yield messages and a snapshot that says the same; short ones first."""
+    for said in (*subject.words[:5], "ada@example.com", "4111 1111 1111 1111"):
+        yield snapshot(f"{said}.")
+    yield snapshot(sentences(subject))
 
 
 Make = Callable[..., list[BaseEvent]]

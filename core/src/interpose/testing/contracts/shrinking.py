@@ -59,6 +59,8 @@ class _Hunt:
 
     async def run(self) -> None:
         """Go on until nothing can be left out, or enough has been tried."""
+        if await self._works([]):
+            return
         size = -1
         while size != len(self._seen) and self._left:
             size = len(self._seen)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -155,7 +156,7 @@ def subject_of(
         raise _refused(cls, "invalid-plugin", facts.faults)
     valid = _validated(facts, settings)
     declaration = declared(cls, valid)
-    return Subject(
+    subject = Subject(
         cls=cls,
         facts=facts,
         settings=valid,
@@ -164,6 +165,9 @@ def subject_of(
         provide=_provided(cls, declaration, provide or {}),
         words=tuple(dict.fromkeys([*samples, *_strings(valid.model_dump(warnings=False))])),
     )
+    with suppress(Exception):  # some cannot be copied
+        subject.memo["settings"] = valid.model_copy(deep=True)  # before anybody changes them
+    return subject
 
 
 def declared(cls: type[Middleware[Any, Any]], settings: BaseModel) -> Declaration:
