@@ -19,6 +19,7 @@ from interpose import (
     Stage,
     StartupError,
 )
+from interpose.testing import Check, contract
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,15 @@ def play(purse: Purse, *users: User | None, **settings: object) -> list[BaseExce
 
     started.clear()
     return asyncio.run(each())
+
+
+# A quota that never ends, so that the checks can have as many runs as they like.
+PLENTY = {QUOTA: Purse(units=1_000_000)}
+
+
+@pytest.mark.parametrize("check", contract(Limits, provide=PLENTY), ids=str)
+def test_it_keeps_the_contract_of_a_middleware(check: Check) -> None:
+    check()
 
 
 def test_a_run_takes_its_units_and_one_that_there_are_none_for_is_refused() -> None:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 from ag_ui.core import BaseEvent, RunAgentInput, RunFinishedEvent, RunStartedEvent
-from umbra_quota import QUOTA, Ledger, Quota
+from umbra_quota import QUOTA, Ledger, Quota, QuotaProvider
 
 from interpose import Host, Middleware, RunContext, StartupError
+from interpose.testing import Check, contract_for
 
 
 class Time:
@@ -23,6 +24,13 @@ class Time:
 
 def ledger(file: Path | None = None, now: Time | None = None, limit: int = 3) -> Ledger:
     return Ledger(file, limit=limit, period=100.0, now=now or Time())
+
+
+@pytest.mark.parametrize(
+    "check", contract_for(QUOTA, QuotaProvider, settings={"limit": 5}), ids=str
+)
+def test_it_keeps_the_contract_of_a_provider(check: Check) -> None:
+    check()
 
 
 def test_units_are_granted_until_the_limit_and_all_or_none_of_them() -> None:
