@@ -69,14 +69,15 @@ class Watch:
         self._tasks = asyncio.all_tasks()
         self._files = own_files(subject.cls)
 
-    def roots(self) -> list[Root]:
-        """Return what outlives a run."""
+    def roots(self, *, changed: bool = False) -> list[Root]:
+        """Return what outlives a run; of class and module perhaps only if something changed."""
         provided = [
             (f"the value of {capability.name}", value)
             for capability, value in self._subject.provide.items()
             if capability.scope == "host"
         ]
-        return [("shared", self._opened.shared), *provided, *self._image.roots()]
+        outside = [] if changed and not self._image.changes() else self._image.roots()
+        return [("shared", self._opened.shared), *provided, *outside]
 
     def numbers(self) -> Numbers:
         """Return the numbers and sizes that can be seen now."""
@@ -86,7 +87,7 @@ class Watch:
         """Return what still holds something of a run, or ``""``."""
         frame = driven.record.frames.get(self._subject.layer_id)
         own = [] if frame is None else [frame.instance, frame.ctx]
-        return holder(self.roots(), [*own, driven.record])
+        return holder(self.roots(changed=True), [*own, driven.record])
 
     async def tasks(self) -> list[asyncio.Task[Any]]:
         """Return the tasks that have begun and do not end."""

@@ -90,6 +90,7 @@ class Opened:
         player = self._bench.player
         player.scripts[script.run_id] = script
         player.heard.pop(script.run_id, None)
+        player.over.discard(script.run_id)
         given: dict[Any, Any] = {}
         if isinstance(self._bench.subject.provide.get(PRINCIPAL), Person):
             given[PRINCIPAL] = Person(subject=script.marker)

@@ -86,6 +86,7 @@ class _Cancelling:
                         driven = opened.drive(Script(self._events))
                         if not await driven.play(most=at) or driven.is_over:
                             return None
+                        over = driven.record.run_id in self._bench.player.over
                         if how.startswith("run"):
                             driven.run.cancel("the kit cancels it")
                             ends = await driven.play()
@@ -93,7 +94,8 @@ class _Cancelling:
                             ends = await driven.leave()
                         result = driven.result
                         said = "" if ends else f"it waits in {self._where(driven.task)}"
-                        if ends and result is not None and result.outcome not in _STOPPED:
+                        may = (*_STOPPED, "success") if over else _STOPPED
+                        if ends and result is not None and result.outcome not in may:
                             said = f"it ended as {result.outcome}"
                 said = said or told_of_failure(logged)
                 if said:

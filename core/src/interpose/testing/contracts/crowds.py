@@ -24,7 +24,7 @@ _PATIENCE: Final = 45
 
 # What becomes of a run, by its number modulo 8: most go on to the end.
 _OF: Final = 8
-_RAISES, _CANCELLED, _LEFT, _DROPPED = 6, 2, 4, 5
+_RAISES, _CANCELLED, _LEFT, _DROPPED = 6, 2, 4, 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,14 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Protocol
 
-from ag_ui.core import BaseEvent, Interrupt, RunAgentInput, RunFinishedInterruptOutcome
+from ag_ui.core import (
+    BaseEvent,
+    Interrupt,
+    RunAgentInput,
+    RunErrorEvent,
+    RunFinishedEvent,
+    RunFinishedInterruptOutcome,
+)
 
 from interpose.authoring import Point
 from interpose.context import AgentContext
@@ -31,13 +38,14 @@ class Player(Protocol):
     """An agent that plays a script for each run.
 
     ``said`` tells messages where it plays. ``scripts``: by run id. ``heard``: what reached it in
-    each attempt of a run, as JSON.
+    each attempt of a run, as JSON. ``over``: the runs that it has sent the terminal event of.
     """
 
     points: tuple[Point, ...]
     said: str
     scripts: dict[str, Script]
     heard: dict[str, list[str]]
+    over: set[str]
 
     def run(self, run_input: RunAgentInput, ctx: AgentContext, /) -> AsyncIterator[BaseEvent]:
         """Play the script of the run."""
@@ -53,6 +61,7 @@ class StreamPlayer:
         self.points = case_agent(subject, ()).points
         self.scripts: dict[str, Script] = {}
         self.heard: dict[str, list[str]] = {}
+        self.over: set[str] = set()
 
     async def run(self, run_input: RunAgentInput, ctx: AgentContext, /) -> AsyncIterator[BaseEvent]:
         """Play the script of the run."""
@@ -70,6 +79,8 @@ class StreamPlayer:
             parts.append(finished(run_input, outcome=outcome))
         try:
             async for event in case_agent(self._subject, parts).run(run_input, ctx):
+                if isinstance(event, RunFinishedEvent | RunErrorEvent):
+                    self.over.add(run_input.run_id)
                 yield event
         except AgentGone:
             if script.ending == "waits":
@@ -88,20 +99,25 @@ class LoopPlayer:
         self._subject = subject
         self.scripts: dict[str, Script] = {}
         self.heard: dict[str, list[str]] = {}
+        self.over: set[str] = set()
         self._attempts: dict[str, int] = {}
 
-    def run(self, run_input: RunAgentInput, ctx: AgentContext, /) -> AsyncIterator[BaseEvent]:
+    async def run(self, run_input: RunAgentInput, ctx: AgentContext, /) -> AsyncIterator[BaseEvent]:
         """Play the script of the run."""
         run_id = run_input.run_id
-        attempt = self._attempts[run_id] = self._attempts.get(run_id, 0) + 1
-        if attempt == 1:
+        if run_id not in self.heard:
             self.heard[run_id] = []
+            self._attempts[run_id] = 0
+        attempt = self._attempts[run_id] = self._attempts[run_id] + 1
         script = _attempt(self.scripts[run_id], attempt - 1)
         tools = Tools(self._subject, user=script.marker)
         wanted = ("look_up", "place_order", *tools.own_names)
         model = _Model(_turns(script.marker, wanted), script, self.heard[run_id])
         loop = LoopAgent(model, tools.of(wanted), tool_timeout=None)
-        return loop.run(run_input, ctx)
+        async for event in loop.run(run_input, ctx):
+            if isinstance(event, RunFinishedEvent | RunErrorEvent):
+                self.over.add(run_id)
+            yield event
 
 
 class _Model(ScriptedModel):

@@ -80,6 +80,10 @@ def numbers(roots: Iterable[Root]) -> dict[str, float]:
 
 def held_by(path: str, found: object) -> Iterator[Root]:
     """Yield what an object holds directly. What it only refers to weakly is not held."""
+    plain = _PLAIN.get(type(found))
+    if plain is not None:
+        yield from plain(path, found)
+        return
     if isinstance(found, _WEAK):
         return
     for kind, look in _KINDS:
@@ -189,3 +193,12 @@ _KINDS: Final[tuple[tuple[Any, Callable[[str, Any], Iterator[Root]]], ...]] = (
     (AbstractSet, _of_set),
     (Sequence, _of_sequence),
 )
+_PLAIN: Final[Mapping[type, Callable[[str, Any], Iterator[Root]]]] = {
+    dict: _of_mapping,
+    list: _of_sequence,
+    tuple: _of_sequence,
+    set: _of_set,
+    frozenset: _of_set,
+    FunctionType: _of_function,
+}
+"""The common kinds, found without asking every abstract class."""

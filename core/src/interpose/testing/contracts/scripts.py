@@ -62,16 +62,19 @@ def message(marker: str = ADA) -> tuple[BaseEvent, ...]:
 
 
 def short(marker: str = ADA) -> tuple[BaseEvent, ...]:
-    """Return a message and a tool call; the marker is in texts and ids."""
+    """Return a message, a tool call and a message; the marker is in all texts.
+
+    Some ids are the same in every run, as those of agents that number within a run.
+    """
     return (
         *message(marker),
         *tool_call(
             "lookup_order",
             (f'{{"owner": "{marker}", ', '"number": 1}'),
             result=f"The parcel of {marker} is on its way.",
-            tool_call_id=f"call-{marker}",
+            tool_call_id="call-1",
         ),
-        *text(f"It is on its way, {marker}.", message_id=f"message-{marker}-2"),
+        *text(f"It is on its way, {marker}.", message_id="message-2"),
     )
 
 
