@@ -8,11 +8,11 @@ downloaded). The info string of a fenced block says what becomes of it:
   language, also in folders; a later block of the same name replaces it;
 * ```` ```console ````: commands after ``$ ``, each with what it prints on standard output below
   it. A command may go on in the next line after a ``\\``. ``...`` in an output stands for
-  anything, also for several lines; two spaces and more stand for each other. A command whose output begins with ``error[`` has to end with
-  the status 1, any other with 0; where another status is due, show it: ``$ cmd; echo $?``. Write
-  ``2>&1`` to show standard error. A command that ends with `` &`` is a server: it is waited for,
-  and stopped at the end of the page; say one of the ports 8000, 8001, 8002 in it, which become
-  free ones;
+  anything, also for several lines; two spaces and more stand for each other. A command that
+  prints a line that begins with ``error[`` has to end with the status 1, any other with 0; where
+  another status is due, show it: ``$ cmd; echo $?``. Write ``2>&1`` to show standard error. A command
+  that ends with `` &`` is a server: it is waited for, and stopped at the end of the page; say one
+  of the ports 8000, 8001, 8002 in it, or in what it prints, which become free ones;
 * ```` ```python ```` without a name: a program; it has to end well, and if the next block is
   ```` ```text ````, that is what it prints;
 * ```` ```sh not run: the reason ````: shown, and not tried; the reason is for the reader of
@@ -190,7 +190,7 @@ class Following:
         said = f"{command}\n--- it printed:\n{output}\n--- standard error:\n{errors}"
         assert prints(printed).fullmatch(_tidy(output)), f"{said}\n--- the page:\n{printed}"
         shown = "$?" in command
-        fails = printed.startswith("error[") and not shown
+        fails = re.search(r"^error\[", printed, re.MULTILINE) and not shown
         assert status == (1 if fails else 0), f"status {status}: {said}"
 
     def _start(self, command: str, printed: str) -> None:
