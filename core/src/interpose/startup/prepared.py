@@ -22,7 +22,7 @@ from interpose.startup.inspection import MiddlewareFacts
 from interpose.startup.part import Part
 from interpose.startup.planning import Configured
 from interpose.startup.registration import Catalogue
-from interpose.startup.secrecy import known_secrets, redact
+from interpose.startup.secrecy import held_secrets, known_secrets, redact
 from interpose.startup.tree import KeyPath, StandIn
 
 
@@ -106,6 +106,7 @@ def secrets_of(composition: Composition) -> frozenset[str]:
     return frozenset[str]().union(
         *(
             known_secrets(type(settings), composition.trees[path])
+            | {*held_secrets(settings)} - {""}
             for path, settings in composition.settings.items()
         )
     )

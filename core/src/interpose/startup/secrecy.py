@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
-from collections.abc import Iterable, Iterator
-from typing import Any, get_args
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, get_args, get_origin, get_type_hints
 
-from pydantic import BaseModel, Secret, SecretBytes, SecretStr
+from pydantic import AliasChoices, BaseModel, RootModel, Secret, SecretBytes, SecretStr
+from pydantic.fields import FieldInfo
 
 from interpose.startup.tree import Array, Node, Scalar, Table
 
@@ -20,6 +22,8 @@ def is_secret(annotation: Any) -> bool:
     """Say whether a type holds a secret, directly or as ``SecretStr | None``, ``list[...]``."""
     if isinstance(annotation, type) and issubclass(annotation, SecretStr | SecretBytes | Secret):
         return True
+    if isinstance(annotation, type) and issubclass(annotation, RootModel):
+        return is_secret(annotation.model_fields["root"].annotation)
     return any(is_secret(argument) for argument in get_args(annotation))
 
 
@@ -32,8 +36,35 @@ def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def known_secrets(annotation: Any, node: Node) -> frozenset[str]:
-    """Collect every secret below ``node``, which is read as ``annotation``."""
+    """Collect every secret below ``node``, which is to be read as ``annotation``."""
     return frozenset(text for text in _secrets(annotation, node, inside=False) if text)
+
+
+def held_secrets(value: Any) -> Iterator[str]:
+    """Yield the text of every secret in a validated value, wherever it is in there."""
+    match value:
+        case SecretStr() | SecretBytes() | Secret():
+            yield _text(value.get_secret_value())
+        case BaseModel():
+            for name in type(value).model_fields:
+                yield from held_secrets(getattr(value, name))
+            yield from held_secrets(value.model_extra or {})
+        case Mapping():
+            for key, below in value.items():
+                yield from held_secrets(key)
+                yield from held_secrets(below)
+        case list() | tuple() | set() | frozenset():
+            for item in value:
+                yield from held_secrets(item)
+        case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            for each in dataclasses.fields(value):
+                yield from held_secrets(getattr(value, each.name, None))
+        case _:
+            return
+
+
+def _text(secret: Any) -> str:
+    return secret.decode(errors="replace") if isinstance(secret, bytes) else str(secret)
 
 
 def _secrets(annotation: Any, node: Node, *, inside: bool) -> Iterator[str]:
@@ -41,24 +72,53 @@ def _secrets(annotation: Any, node: Node, *, inside: bool) -> Iterator[str]:
     match node:
         case Scalar():
             if inside or node.secret:
-                yield str(getattr(node.value, "get_secret_value", lambda: node.value)())
+                yield _text(getattr(node.value, "get_secret_value", lambda: node.value)())
         case Array():
             for item in node.items:
                 yield from _secrets(annotation, item, inside=inside)
         case Table():
             for key, below in node.entries.items():
-                yield from _secrets(_below(annotation, key), below, inside=inside)
+                if _has_secret_keys(annotation):
+                    yield key
+                for found in _below(annotation, key) or (annotation,):
+                    yield from _secrets(found, below, inside=inside)
         case _:
             return
 
 
-def _below(annotation: Any, key: str) -> Any:
-    """Return the type of ``key`` in whichever model of ``annotation`` has it."""
-    for model in models_in(annotation):
-        for name, info in model.model_fields.items():
-            if key in (name, info.alias, info.validation_alias):
-                return info.annotation
-    return annotation
+def _below(annotation: Any, key: str) -> Sequence[Any]:
+    """Return what ``key`` may be read as, in all that a type mentions."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return arguments[1:]
+    if arguments:
+        return [found for argument in arguments for found in _below(argument, key)]
+    return _field(annotation, key) if isinstance(annotation, type) else ()
+
+
+def _field(kind: type, key: str) -> Sequence[Any]:
+    if issubclass(kind, RootModel):
+        return _below(kind.model_fields["root"].annotation, key)
+    if issubclass(kind, BaseModel):
+        fields = kind.model_fields.items()
+        return [info.annotation for name, info in fields if key in _names(name, info)]
+    if dataclasses.is_dataclass(kind):
+        return [hint for name, hint in get_type_hints(kind).items() if name == key]
+    return ()
+
+
+def _has_secret_keys(annotation: Any) -> bool:
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return is_secret(arguments[0])
+    return any(map(_has_secret_keys, arguments))
+
+
+def _names(name: str, info: FieldInfo) -> Iterator[str]:
+    yield name
+    for alias in (info.alias, info.validation_alias):
+        choices = alias.choices if isinstance(alias, AliasChoices) else [alias]
+        yield from (choice for choice in choices if isinstance(choice, str))
 
 
 def redact(text: str, secrets: Iterable[str]) -> str:

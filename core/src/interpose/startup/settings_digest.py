@@ -25,7 +25,7 @@ from typing import Any, Final
 from pydantic import BaseModel, RootModel, Secret, SecretBytes, SecretStr
 
 from interpose.startup.diagnosis import key_of
-from interpose.startup.secrecy import is_secret
+from interpose.startup.secrecy import held_secrets, is_secret
 from interpose.startup.tree import Array, KeyPath, Node, Scalar, Table, plain, shown
 
 SECRET: Final = "secret"  # noqa: S105 - what stands in place of one
@@ -53,7 +53,7 @@ def settings_digests(settings: BaseModel, said: Table) -> dict[str, str]:
     data = _data(settings, said, hidden=False)
     leaves = dict(_leaves(data, ()))
     # A validator may have taken a secret out of a plain setting, as the password out of a URL.
-    taken = set(_secrets(settings)).difference(*map(_hidden_texts, leaves.values()))
+    taken = set(held_secrets(settings)).difference(*map(_hidden_texts, leaves.values()))
     taken = {secret for secret in taken if len(secret) >= _SHORTEST}
     return {shown(path): _digest(leaves[path], taken) for path in sorted(leaves)}
 
@@ -115,7 +115,7 @@ def _leaf(value: Any, node: Node, *, hidden: bool) -> Any:
     said = plain(node)
     if said is None:
         return None
-    if hidden or _holds_reference(node) or any(True for _ in _secrets(value)):
+    if hidden or _holds_reference(node) or any(True for _ in held_secrets(value)):
         return _Hidden(frozenset(_said_texts(node)))
     return _typed(value, _canonical(said))
 
@@ -185,7 +185,7 @@ def _hidden_texts(data: Any) -> frozenset[str]:
 def _said_texts(node: Node) -> Iterator[str]:
     match node:
         case Scalar():
-            yield from (str(node.value), *_secrets(node.value))
+            yield from (str(node.value), *held_secrets(node.value))
         case Array():
             for item in node.items:
                 yield from _said_texts(item)
@@ -221,23 +221,3 @@ def _holds_reference(node: Node) -> bool:
 
 def _is_secret(value: Any) -> bool:
     return isinstance(value, SecretStr | SecretBytes | Secret)
-
-
-def _secrets(value: Any) -> Iterator[str]:
-    """Yield the text of each secret that a validated value holds."""
-    below: Iterable[Any] = ()
-    match value:
-        case SecretStr() | SecretBytes() | Secret():
-            yield str(value.get_secret_value())
-        case BaseModel():
-            below = [getattr(value, name) for name in type(value).model_fields]
-        case Mapping():
-            below = [*value, *value.values()]
-        case list() | tuple() | set() | frozenset():
-            below = value
-        case _ if dataclasses.is_dataclass(value):
-            below = [getattr(value, field.name, None) for field in dataclasses.fields(value)]
-        case _:
-            pass
-    for item in below:
-        yield from _secrets(item)
