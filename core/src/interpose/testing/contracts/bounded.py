@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 from interpose.testing.contracts.finding import Finding
+from interpose.testing.contracts.hushing import hushed
 
 T = TypeVar("T")
 
@@ -37,8 +38,9 @@ def run_bounded(look: Callable[[], Awaitable[Finding | None]], seconds: float) -
             loop.close()
 
     thread = threading.Thread(target=target, name="interpose.testing contract", daemon=True)
-    thread.start()
-    thread.join(seconds)
+    with hushed():
+        thread.start()
+        thread.join(seconds)
     if thread.is_alive():
         from interpose.testing.contracts.engine import hung
 
