@@ -31,10 +31,19 @@ def test_sinks_added_inside_hear_and_all_are_back_afterwards() -> None:
     outer: list[str] = []
     inner: list[str] = []
     first = logger.add(lambda line: outer.append(str(line)), level="INFO", format="{message}")
-    with pytest.raises(KeyError), hushed():
-        second = logger.add(lambda line: inner.append(str(line)), level="DEBUG", format="{message}")
-        logger.debug("quiet")
-        raise KeyError
+    second = 0
+
+    def fail() -> None:
+        nonlocal second
+        with hushed():
+            second = logger.add(
+                lambda line: inner.append(str(line)), level="DEBUG", format="{message}"
+            )
+            logger.debug("quiet")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
     logger.info("loud")
     logger.remove(first)
     logger.remove(second)
