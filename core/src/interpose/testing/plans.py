@@ -20,6 +20,7 @@ def assert_order(plan: Plan, *layers: str) -> None:
 
     Raises ``AssertionError`` with the whole order, :class:`UsageError` for an unknown layer.
     """
+    __tracebackhide__ = True  # pytest shows the author's own line, not this one
     order = list(plan.order)
     unknown = [layer for layer in layers if layer not in order]
     if unknown:
@@ -34,15 +35,17 @@ def assert_order(plan: Plan, *layers: str) -> None:
         )
 
 
-def assert_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
+def assert_plan(plan: Plan, path: str | os.PathLike[str], *, update: bool = False) -> None:
     """Check that a plan is what the snapshot at ``path`` says, and show the difference.
 
     The snapshot holds what an operator decides about: order, stages, live hooks, capabilities,
-    overruled wishes; no versions and no places. Set ``INTERPOSE_UPDATE_PLANS=1`` to write it.
+    overruled wishes; no versions and no places. ``INTERPOSE_UPDATE_PLANS=1``, or ``update``, writes
+    it.
     """
+    __tracebackhide__ = True  # pytest shows the author's own line, not this one
     file = Path(path)
     now = json.dumps(_snapshot(plan), indent=2) + "\n"
-    if os.environ.get(UPDATE):
+    if update or os.environ.get(UPDATE):
         file.write_text(now, encoding="utf-8")
         return
     if not file.is_file():

@@ -27,6 +27,7 @@ def assert_valid_stream(events: Iterable[BaseEvent]) -> None:
 
     Raises ``AssertionError`` with the rule, the event and the events before it.
     """
+    __tracebackhide__ = True  # pytest shows the author's own line, not this one
     seen: list[BaseEvent] = []
     expander, verifier = Expander(), Verifier()
     try:

@@ -2,94 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
-import copy
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
-from typing import Any, Final, TypeVar, get_args
+from collections.abc import Sequence
+from typing import Final, get_args
 
 from ag_ui.core import (
     BaseEvent,
-    RunAgentInput,
     ToolCallArgsEvent,
     ToolCallStartEvent,
 )
 
 from interpose.agui import CHUNKS, Expander, Verifier
-from interpose.authoring import Point
-from interpose.context import AgentContext
 from interpose.errors import InvalidStream, TruncatedStream
-from interpose.loop.modelcall import checked
 from interpose.loop_errors import ModelFailed
-from interpose.model import FinishReason, Model, ModelContext, ModelFinished
+from interpose.model import FinishReason, ModelFinished
 from interpose.payloads import ModelRequest
 from interpose.testing.contracts.finding import Finding
-from interpose.testing.contracts.folding import difference, fold
-from interpose.testing.contracts.parts import USE, ModelSubject
+from interpose.testing.contracts.model_calling import Unanswered, answering, asked, play, with_model
+from interpose.testing.contracts.model_streams import CLOSED, cancels, closes, interleaved
+from interpose.testing.contracts.parts import ModelSubject
 from interpose.testing.contracts.remaining import Leftovers
 from interpose.testing.contracts.rule import Rule
 from interpose.testing.events import finished, started
 
-T = TypeVar("T")
-
-Look = Callable[[ModelSubject], Awaitable[Finding | None]]
-Work = Callable[[Model, Callable[[], ModelContext]], Awaitable[T]]
-"""Takes the model, and what makes a context for each call."""
-
 _VALID: Final = "events of one model call: text, reasoning and tool calls, whole or as chunks"
-_MOST_STOPS: Final = 12
-
-
-class Unanswered(Exception):
-    """The model failed; why is the cause."""
-
-
-class _Asking:
-    """An agent that does some work with the model, in a real run."""
-
-    points = (Point.RUN, Point.EVENTS, Point.MODEL)
-
-    def __init__(self, work: Work[Any]) -> None:
-        self._work = work
-        self.answer: Any = None
-        self.failure: Exception | None = None
-
-    async def run(self, run_input: RunAgentInput, ctx: AgentContext, /) -> AsyncIterator[BaseEvent]:
-        yield started(run_input)
-        made = iter(range(1_000))
-        model = ctx.loop.model(USE)
-        try:
-            self.answer = await self._work(
-                model, lambda: ctx.loop.context(USE, f"message-{next(made)}")
-            )
-        except Exception as error:  # noqa: BLE001 - raised again outside the run
-            self.failure = error
-        yield finished(run_input)
-
-
-async def with_model(subject: ModelSubject, work: Work[T]) -> T:
-    """Do some work with the model, in a run of a host that has it. Raises :class:`Unanswered`."""
-    asking = _Asking(work)
-    async with subject.host(agent=asking) as host:
-        result = await host.run("hi")
-    failure = asking.failure or result.error
-    if failure is not None:
-        raise Unanswered from failure
-    answer: T = asking.answer
-    return answer
-
-
-def asked(subject: ModelSubject) -> ModelRequest:
-    """Return a request that no other call has."""
-    return copy.deepcopy(subject.request)
-
-
-async def play(
-    model: Model, request: ModelRequest, context: Callable[[], ModelContext]
-) -> list[BaseEvent]:
-    """Return the events of one call, as the model gives them."""
-    stream = model.stream(request, context())
-    return [event async for event in checked(stream, USE)]
 
 
 async def answers(subject: ModelSubject) -> Finding | None:
@@ -202,124 +138,6 @@ async def usage(subject: ModelSubject) -> Finding | None:
     return None
 
 
-async def closes(subject: ModelSubject) -> Finding | None:
-    """Close the stream after each of its first events."""
-
-    async def work(model: Model, context: Callable[[], ModelContext]) -> Finding | None:
-        for stop in range(_MOST_STOPS):
-            before = Leftovers()
-            stream = _opened(model.stream(asked(subject), context()))
-            if not hasattr(stream, "aclose"):
-                return Finding("its stream cannot be closed: it has no aclose", _CLOSED)
-            taken = [event async for event in _first(stream, stop)]
-            try:
-                await stream.aclose()
-            except Exception as error:  # noqa: BLE001 - a model may raise anything
-                return Finding(f"closed after {stop} events, it raises {error!r}", _CLOSED)
-            left = await before.told()
-            if left:
-                return Finding(f"closed after {stop} events, {left}", _CLOSED)
-            if len(taken) < stop:
-                return None
-        return None
-
-    return await with_model(subject, work)
-
-
-_CLOSED: Final = "closing the stream ends the call, and all that belongs to it"
-
-
-def _opened(stream: Any) -> Any:
-    """Return a stream; what is none is told by the check of answers."""
-    if isinstance(stream, Coroutine):
-        stream.close()
-        raise TypeError
-    return stream
-
-
-async def _first(stream: AsyncIterator[BaseEvent], count: int) -> AsyncIterator[BaseEvent]:
-    for _ in range(count):
-        try:
-            yield await anext(stream)
-        except StopAsyncIteration:
-            return
-
-
-async def cancels(subject: ModelSubject) -> Finding | None:
-    """Cancel the task that reads the stream, after each of its first events."""
-
-    async def work(model: Model, context: Callable[[], ModelContext]) -> Finding | None:
-        for stop in range(1, _MOST_STOPS):
-            before = Leftovers()
-            stream = _opened(model.stream(asked(subject), context()))
-            reading = asyncio.ensure_future(_read(stream, stop))
-            await asyncio.wait([reading])
-            said = await before.told() or _went_on(reading, stop)
-            if said:
-                return Finding(f"cancelled after {stop} events, {said}", _CANCELLED)
-            if not reading.cancelled():
-                return None  # it had fewer events
-        return None
-
-    return await with_model(subject, work)
-
-
-async def _read(stream: Any, stop: int) -> int:
-    """Count events; after so many the reader itself is cancelled, wherever it waits next."""
-    count = 0
-    try:
-        async for _ in stream:
-            count += 1
-            task = asyncio.current_task()
-            if count == stop and task is not None:
-                task.cancel()
-        await asyncio.sleep(0)
-    finally:
-        await stream.aclose()
-    return count
-
-
-def _went_on(reading: asyncio.Task[int], stop: int) -> str:
-    if reading.cancelled():
-        return ""
-    error = reading.exception()
-    if error is not None:
-        return f"it raises {error!r}"
-    return "it goes on" if reading.result() >= stop else ""
-
-
-_CANCELLED: Final = "CancelledError passes, and the call ends"
-
-
-async def interleaved(subject: ModelSubject) -> Finding | None:
-    """Make two calls, event by event in turn; each must say what it says alone."""
-
-    async def work(model: Model, context: Callable[[], ModelContext]) -> Finding | None:
-        alone = fold(await play(model, asked(subject), context))
-        again = fold(await play(model, asked(subject), context))
-        if difference(alone, again):
-            return None  # a model that answers anew each time cannot be compared
-        streams = [checked(model.stream(asked(subject), context()), USE) for _ in range(2)]
-        heard: list[list[BaseEvent]] = [[], []]
-        open_streams = [0, 1]
-        while open_streams:
-            for index in list(open_streams):
-                try:
-                    heard[index].append(await anext(streams[index]))
-                except StopAsyncIteration:
-                    open_streams.remove(index)
-        for events in heard:
-            said = difference(alone, fold(events))
-            if said:
-                return Finding(
-                    f"two calls at once: one of them is not what it is alone: {said}",
-                    "calls have nothing to do with each other",
-                )
-        return None
-
-    return await with_model(subject, work)
-
-
 async def untouched(subject: ModelSubject) -> Finding | None:
     """Compare the request before and after the call."""
     before, given = asked(subject), asked(subject)
@@ -346,22 +164,10 @@ async def fails(subject: ModelSubject) -> Finding | None:
                 return Finding(f"request {number} of failing raises {error!r}", expected)
             left = await before.told()
             if left:
-                return Finding(f"after request {number} of failing has failed, {left}", _CLOSED)
+                return Finding(f"after request {number} of failing has failed, {left}", CLOSED)
         else:
             return Finding(f"request {number} of failing is answered", expected)
     return None
-
-
-def _answering(look: Look) -> Look:
-    """Leave a model that does not answer to the check that tells so."""
-
-    async def answering(subject: ModelSubject) -> Finding | None:
-        try:
-            return await look(subject)
-        except Unanswered:
-            return None
-
-    return answering
 
 
 def _no_failing(subject: ModelSubject) -> str:
@@ -374,22 +180,22 @@ RULES: Final[tuple[Rule[ModelSubject], ...]] = (
         "The loop builds history and stream from these events; what is wrong in them ends the run.",
         answers,
     ),
-    Rule("calls-json", "The loop runs tools with these arguments.", _answering(calls)),
-    Rule("usage", "Budgets and bills are added up from it.", _answering(usage)),
+    Rule("calls-json", "The loop runs tools with these arguments.", answering(calls)),
+    Rule("usage", "Budgets and bills are added up from it.", answering(usage)),
     Rule(
         "closes",
         "A run that is left closes the call; what goes on is paid for, and keeps its connection.",
-        _answering(closes),
+        answering(closes),
     ),
     Rule(
         "cancels",
         "A model that swallows its cancellation keeps a stopped run, and the host, waiting.",
-        _answering(cancels),
+        answering(cancels),
     ),
     Rule(
-        "interleaved-calls", "One model serves all runs of a host at once.", _answering(interleaved)
+        "interleaved-calls", "One model serves all runs of a host at once.", answering(interleaved)
     ),
-    Rule("request-untouched", "Layers and retries share the request.", _answering(untouched)),
+    Rule("request-untouched", "Layers and retries share the request.", answering(untouched)),
     Rule(
         "fails-in-words",
         "Retries wait for RateLimited and ModelUnavailable alone; the class of another library "
