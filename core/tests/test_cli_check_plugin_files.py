@@ -364,6 +364,18 @@ def test_a_file_that_is_no_python_is_told(tmp_path: Path) -> None:
     assert problem.where == ("acme_guard/more.py:1",)
 
 
+def test_a_module_alone_cannot_say_that_it_is_typed(tmp_path: Path) -> None:
+    severity, message, _ = one(
+        tmp_path,
+        "typed",
+        plugins={"guard": "acme_guard:Guard"},
+        files={"acme_guard.py": "Guard = None"},
+        without=["acme_guard/__init__.py", "acme_guard/py.typed"],
+    )
+    assert severity == "warning"
+    assert message == "acme_guard.py stands alone, and only a package can say that it is typed."
+
+
 def test_what_is_no_wheel_is_told(tmp_path: Path) -> None:
     broken = tmp_path / "broken.whl"
     broken.write_text("no zip")

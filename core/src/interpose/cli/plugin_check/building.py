@@ -41,10 +41,13 @@ def build(
         why = f"{command[3]} ended with {ran.code}:\n{ran.tail}"
     else:
         why = f"it made {len(wheels)} wheels, and one is due"
-    hint = "Correct the project."
-    if isolated:
-        hint += " What builds it comes from an index; without one, install that here, and use\n"
-        hint += "--no-install."
+    hint = (
+        "Correct the project. What builds it comes from an index; without one, install that here, "
+        "and use\n--no-install."
+        if isolated
+        else "Correct the project. With --no-install it was built with what is installed here; "
+        "without,\nit is built with what it asks for."
+    )
     problem = Problem("plugin-build", f"No wheel could be built: {why}", (str(project),), hint)
     return Check("build", problems=(problem,)), None
 
@@ -55,7 +58,7 @@ def _can_build_here(project: Path) -> bool:
         table = tomllib.loads((project / "pyproject.toml").read_text(encoding="utf-8"))
         needs = [Requirement(each).name for each in table["build-system"]["requires"]]
     except (OSError, ValueError, KeyError, TypeError):
-        needs = ["setuptools"]
+        needs = ["setuptools", "wheel"]  # what pip takes for a project that does not say
     return {canonical(name) for name in needs} <= installed_distributions().keys()
 
 

@@ -79,7 +79,8 @@ def _subject(target: Target, folder: Path, wishes: Wishes, checks: list[Check]) 
     if isinstance(found, Problem):
         checks.append(Check("wheel", problems=(found,)))
         return None
-    checks.append(Check("wheel", f"{len(found.files)} files"))
+    count = len(found.files)
+    checks.append(Check("wheel", f"{count} file{'' if count == 1 else 's'}"))
     return found
 
 

@@ -225,6 +225,15 @@ def _is_namespace(files: tuple[PurePosixPath, ...], top: str) -> bool:
 
 
 def _typed(subject: Subject) -> Iterator[Problem]:
+    for file in subject.files:
+        if len(file.parts) == 1 and file.suffix == ".py" and file.stem not in GENERIC:
+            yield Problem(
+                "plugin-typed",
+                f"{file} stands alone, and only a package can say that it is typed.",
+                (str(file),),
+                f"Make it {file.stem}/__init__.py, with an empty file py.typed beside it.",
+                "warning",
+            )
     packages = {file.parts[0] for file in subject.files if file.name == "__init__.py"} - GENERIC
     for package in sorted(packages):
         if PurePosixPath(package, "py.typed") not in subject.files:

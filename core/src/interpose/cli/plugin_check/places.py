@@ -64,9 +64,19 @@ def clean(folder: Path, wheels: Sequence[Path | str], *, deadline: float) -> Pla
             "Install the module venv with ensurepip (on Debian: apt install python3-venv), or "
             "check with what is installed here: --no-install.",
         )
-    place = Place((str(python), "-I", "-B"), folder, outside())
-    pip = ("-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check")
-    ran = place.python(*pip, *map(str, wheels), cwd=folder, deadline=deadline)
+    place = Place((str(python), "-I"), folder, outside())
+    # Most of what is installed is never imported; what is, Python compiles when it does.
+    quiet = ("--quiet", "--no-input", "--disable-pip-version-check")
+    ran = place.python(
+        "-m",
+        "pip",
+        "install",
+        "--no-compile",
+        *quiet,
+        *map(str, wheels),
+        cwd=folder,
+        deadline=deadline,
+    )
     if ran.code == 0:
         return place
     why = f"it was not done after {deadline:g} seconds" if ran.code is None else ran.tail

@@ -132,6 +132,8 @@ class Watch:
             kind = "file"
         elif kind == "network":
             item = _address(event, arguments)
+        if kind == "file" and "__pycache__" in item:
+            return  # Python's own doing
         if kind is not None:
             self._note(kind, item)
 
@@ -169,7 +171,7 @@ def _is_write(path: Any, mode: Any, flags: Any) -> bool:
     if isinstance(path, int) or path is None:
         return False
     name = _text(path)
-    if name == os.devnull or name.endswith(".pyc") or "__pycache__" in name:
+    if name == os.devnull:
         return False
     if isinstance(mode, str):
         return any(letter in mode for letter in "wax+")
