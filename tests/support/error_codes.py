@@ -21,8 +21,8 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 def error_codes(distribution: Distribution, beside: Distribution) -> set[str]:
     """Return the codes in ``distribution``; ``beside`` (core) has functions that it may call."""
-    trees = [tree for _, tree in distribution.modules()]
-    foreign = [tree for _, tree in beside.modules()]
+    trees = list(_trees(distribution))
+    foreign = list(_trees(beside))
     positions = {name: place for tree in (*foreign, *trees) for name, place in _positions(tree)}
     constants = {name: value for tree in (*foreign, *trees) for name, value in _constants(tree)}
     found = {code for tree in trees for code in _allowed(tree) if CODE.match(code)}
@@ -30,6 +30,12 @@ def error_codes(distribution: Distribution, beside: Distribution) -> set[str]:
         for node in _values(tree, positions):
             found |= {code for code in _texts(node, constants) if CODE.match(code)}
     return found
+
+
+def _trees(distribution: Distribution) -> Iterator[ast.Module]:
+    """Yield the modules whose codes an operator may see; those of the kit are for its own plays."""
+    kit = distribution.package / "testing"
+    yield from (tree for path, tree in distribution.modules() if kit not in path.parents)
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import wraps
 from typing import Any, TypeVar
 
 from ag_ui.core import (
@@ -82,6 +83,7 @@ async def play(
 def answering(look: Look) -> Look:
     """Leave a model that does not answer to the check that tells so."""
 
+    @wraps(look)
     async def checked_anyway(subject: ModelSubject) -> Finding | None:
         try:
             return await look(subject)
