@@ -26,7 +26,11 @@ FILES = {
 IT_HOLDS = "it holds a message, up to MOST"
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "Login": {"settings": {"accounts": [{"subject": "ada", "token": "made-up-token"}]}},
-    "HideTools": {"settings": {"tools": ["lookup_order"]}},
+    "HideTools": {
+        "settings": {"tools": ["lookup_order"]},
+        "excuse": {"stays-hidden": "snapshots are left as they are"},
+    },
+    "hide_lookups": {"excuse": {"stays-hidden": "snapshots are left as they are"}},
     "Friendly": {"excuse": {"exceptions": "it is what the layer is for"}},
     "friendly": {"excuse": {"exceptions": "it is what the layer is for"}},
     "Sentences": {"excuse": {"bounded-memory": IT_HOLDS}},

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 
+import reference_checks
 import reference_cli
 import reference_configuration
 import reference_hooks
@@ -18,6 +19,7 @@ from repository import ROOT
 
 FOLDER = ROOT / "docs/reference"
 PAGES: Mapping[str, Callable[[], str]] = {
+    "checks.md": reference_checks.page,
     "cli.md": reference_cli.page,
     "configuration.md": reference_configuration.page,
     "hooks.md": reference_hooks.page,
