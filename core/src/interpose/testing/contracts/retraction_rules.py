@@ -41,7 +41,7 @@ async def no_retraction(subject: Subject) -> Finding | None:
         heard = await play(subject, [events], strict=False)
         if heard.ended_early:
             return None
-        taken_back = next(_taken_back(events, heard), "")
+        taken_back = next(_taken_back(events, heard, subject.words), "")
         return Finding(taken_back, _EXPECTED) if taken_back else None
 
     said = sentences(subject)
@@ -52,10 +52,10 @@ async def no_retraction(subject: Subject) -> Finding | None:
     return await _shows_what_it_guards(subject)
 
 
-def _taken_back(sent: Sequence[BaseEvent], heard: Heard) -> Iterator[str]:
+def _taken_back(sent: Sequence[BaseEvent], heard: Heard, own: Sequence[str] = ()) -> Iterator[str]:
     left = list(expanded(heard.events))
     yield from _begun_again(sent, left)
-    yield from _said_again(sent, left)
+    yield from _said_again(sent, left, own)
     yield from _broken_off(sent, left)
     yield from _contradicted(sent, left)
 
@@ -74,9 +74,13 @@ def _starts(events: Sequence[BaseEvent]) -> Counter[str]:
     return Counter(e.message_id for e in events if isinstance(e, TextMessageStartEvent))
 
 
-def _said_again(sent: Sequence[BaseEvent], left: Sequence[BaseEvent]) -> Iterator[str]:
+def _said_again(
+    sent: Sequence[BaseEvent], left: Sequence[BaseEvent], own: Sequence[str]
+) -> Iterator[str]:
     came, went = texts(sent), texts(left)
     for ident, new in went.items():
+        if any(word in new and len(word) > _ALIKE * len(new) for word in own):
+            continue  # a text of the settings, which the stream of the kit said, too
         for other, old in went.items():
             if ident in came or other not in came or not old.strip():
                 continue
