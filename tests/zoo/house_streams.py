@@ -52,18 +52,21 @@ class Words(Settings):
     """Words that are looked for."""
 
     words: tuple[str, ...] = ("damn",)
+    """Whole words, in lower case."""
 
 
 class WordList(Settings):
     """Words, in a list."""
 
     words: list[str] = Field(default_factory=lambda: ["damn", "damned"])
+    """Whole words, in lower case."""
 
 
 class Names(Settings):
     """Names of tools."""
 
     tools: tuple[str, ...] = ("delete_order",)
+    """Tools whose calls are meant."""
 
 
 # What is cut, and what is odd ------------------------------------------------------------------
@@ -699,7 +702,7 @@ class Sources(Middleware):
         if not self.calls:
             return event
         said = "Sources: " + ", ".join(self.calls)
-        ident = f"sources-{ctx.run_id}"
+        ident = f"sources-{ctx.layer}-{ctx.run_id}"
         return [
             TextMessageStartEvent(message_id=ident, role="assistant"),
             TextMessageContentEvent(message_id=ident, delta=said),
