@@ -20,6 +20,14 @@ _KIT: Final = ("interpose/testing/", "interpose/runtime/", "interpose/live.py")
 _NAPS: Final = 20
 _IN_A_TASK: Final = "(RuntimeError: aclose(): asynchronous generator is already running)"
 
+_CLOSINGS: Final = (
+    "took too long",
+    "took longer than",
+    "host: closing ",
+    "host: ending ",
+    "ignores cancellation",
+)
+
 Numbers = Mapping[str, float]
 
 
@@ -148,6 +156,12 @@ def told_of_failure(logged: Sequence[str]) -> str:
         if line.startswith("ERROR") and not is_run:
             return f"the operator was told: {line.removeprefix('ERROR ')}"
     return ""
+
+
+def told_of_closing(logged: Sequence[str]) -> str:
+    """Say what the operator was told of closings that failed, and of hooks that did not end."""
+    lines = [line for line in logged if any(said in line for said in _CLOSINGS)]
+    return told_of_failure(lines)
 
 
 def _is_of_the_kit(task: asyncio.Task[Any]) -> bool:

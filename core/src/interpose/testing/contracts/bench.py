@@ -192,11 +192,17 @@ async def settled(is_so: Callable[[], bool], *, turns: int = _TURNS, naps: int =
     return is_so()
 
 
-def where(task: asyncio.Task[Any], files: Iterable[str]) -> str:
-    """Say where a task waits: in the innermost function of the author's ``files``, else of all."""
+def where(task: asyncio.Task[Any], files: Iterable[str], *, only: bool = False) -> str:
+    """Say where a task waits: in the innermost function of the author's ``files``.
+
+    If it waits in none of them, in the innermost of all; with ``only``, ``""``.
+    """
     own = set(files)
     chain = list(_frames(task.get_coro()))
-    for frame in reversed([each for each in chain if each.f_code.co_filename in own] or chain):
+    found = [each for each in chain if each.f_code.co_filename in own]
+    if only and not found:
+        return ""
+    for frame in reversed(found or chain):
         code = frame.f_code
         name = code.co_filename.replace("\\", "/").rpartition("/")[2]
         return f"{code.co_qualname} ({name}, line {frame.f_lineno})"

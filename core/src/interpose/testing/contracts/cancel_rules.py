@@ -11,7 +11,7 @@ from ag_ui.core import BaseEvent
 
 from interpose.runtime.run import Run
 from interpose.testing.clocks import FakeClock
-from interpose.testing.contracts.aftermath import Watch, told_of_failure
+from interpose.testing.contracts.aftermath import Watch, told_of_closing
 from interpose.testing.contracts.bench import Bench, Opened, own_files, settled, where
 from interpose.testing.contracts.finding import Finding
 from interpose.testing.contracts.players import Player, StreamPlayer, players
@@ -23,7 +23,7 @@ from interpose.testing.contracts.subject import Subject
 
 _TURNS: Final = 400
 """Turns of the loop within which a run that was cancelled ends; most need less than ten."""
-_LATE: Final = 500
+_LATE: Final = 150
 """Naps of 10 ms that it gets then, so that the message can tell late from never."""
 _MOMENTS: Final = 30
 """Moments at which a run is cancelled, spread over all turns of the loop that it takes."""
@@ -97,7 +97,7 @@ class _Cancelling:
                         may = (*_STOPPED, "success") if over else _STOPPED
                         if ends and result is not None and result.outcome not in may:
                             said = f"it ended as {result.outcome}"
-                said = said or told_of_failure(logged)
+                said = said or told_of_closing(logged)
                 if said:
                     return self._finding(f"{how} after event {at}: {said}", at)
         return None
@@ -123,7 +123,7 @@ class _Cancelling:
                             outcome = (await consumer.run).outcome
                             said = "" if outcome in _STOPPED else f"it ended as {outcome}"
                         said = said or await _left(watch)
-                said = said or told_of_failure(logged)
+                said = said or told_of_closing(logged)
                 if said:
                     return self._finding(f"{how} while the agent waited: {said}", at)
         return None
@@ -140,7 +140,7 @@ class _Cancelling:
                 waits = self._where(consumer.task)
                 consumer.task.cancel()
                 said = await self._ends(consumer)
-        said = said or told_of_failure(logged)
+        said = said or told_of_closing(logged)
         if not said:
             return None
         told = f"the consumer's task was cancelled while the layer waited in {waits}"
@@ -159,14 +159,15 @@ class _Cancelling:
                         await asyncio.sleep(0)
                     if consumer.task.done():
                         return None
-                    waits = self._where(consumer.task)
+                    waits = where(consumer.task, self._files, only=True)
                     got = len(consumer.events)
                     consumer.task.cancel()
                     said = await self._ends(consumer)
                     said = said or await _left(watch)
-            said = said or told_of_failure(logged)
+            said = said or told_of_closing(logged)
             if said:
-                told = f"the consumer's task was cancelled while it waited in {waits}"
+                moment = f"while it waited in {waits}" if waits else f"after {got} events"
+                told = f"the consumer's task was cancelled {moment}"
                 return self._finding(f"{told}: {said}", got)
         return None
 

@@ -23,6 +23,11 @@ _EXPECTED: Final = (
     "in order, or waits for its turn and gets it"
 )
 
+_REPLACED: Final = (
+    "a run put something else in the place of self.shared: only that run's instance sees it, and "
+    "what the run did is lost for all others"
+)
+
 
 async def shared_many_runs(subject: Subject) -> Finding | None:
     """Play many runs at once in one host; some fail, are cancelled or lose their consumer."""
@@ -33,10 +38,10 @@ async def shared_many_runs(subject: Subject) -> Finding | None:
             streams = [short(), message(), ()] if isinstance(player, StreamPlayer) else [()]
             found: Finding | None = None
             for events in streams:  # the first shows it; smaller ones may show it, too
-                smaller = await _of_crowds(bench, image, events)
-                if smaller is None:
+                smaller, waits = await _of_crowds(bench, image, events)
+                found = smaller or found
+                if smaller is None or waits:
                     break
-                found = smaller
             if found is not None:
                 return found
         return None
@@ -46,29 +51,29 @@ async def shared_many_runs(subject: Subject) -> Finding | None:
 
 async def _of_crowds(
     bench: Bench, image: StateImage, events: Sequence[BaseEvent]
-) -> Finding | None:
+) -> tuple[Finding | None, bool]:
+    """Return what is wrong with runs of these events, and whether they wait for ever."""
     image.restore()
     alone, replaces = await _alone(bench, events)
     if replaces:
         return Finding(
-            "a run put something else in the place of self.shared: only that run's instance sees "
-            "it, and what the run did is lost for all others",
-            "shared stays the object that lifespan made; what changes is inside it",
-            events,
-        )
+            _REPLACED, "shared stays what lifespan made; what changes is inside it"
+        ), False
     image.restore()
     one_by_one = await play_crowd(bench, events, at_once=False)
     if one_by_one.stuck:
         said = f"one of them never ends, and waits in {one_by_one.stuck}"
-        return Finding(f"{RUNS} runs one by one{bench.player.said}: {said}", _EXPECTED, events)
+        told = f"{RUNS} runs one by one, some of which are cancelled{bench.player.said}: {said}"
+        return Finding(told, _EXPECTED, events), True
     image.restore()
     at_once = await play_crowd(bench, events, at_once=True)
     said = _said(alone, one_by_one, at_once)
     if not said:
-        return None
+        return None, False
     changed = image.changes()
     named = f"\n{listed(changed)} changed during the runs" if changed else ""
-    return Finding(f"{RUNS} runs at once{bench.player.said}: {said}{named}", _EXPECTED, events)
+    told = f"{RUNS} runs at once{bench.player.said}: {said}{named}"
+    return Finding(told, _EXPECTED, events), bool(at_once.stuck)
 
 
 def _said(alone: Outcome, one_by_one: Crowd, at_once: Crowd) -> str:

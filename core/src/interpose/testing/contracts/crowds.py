@@ -22,6 +22,9 @@ _NUMBER: Final = re.compile(rf"{ADA}\d\d", re.IGNORECASE)
 _PATIENCE: Final = 45
 """Turns of the loop that a run gets for an event before another one goes on."""
 
+_AT_ONCE: Final = 8
+"""Turns after which a consumer is gone that does not wait for anything."""
+
 # What becomes of a run, by its number modulo 8: most go on to the end.
 _OF: Final = 8
 _RAISES, _CANCELLED, _LEFT, _DROPPED = 6, 2, 4, 0
@@ -134,10 +137,12 @@ class _Playing:
         if len(driven.events) == moment and kind == _LEFT:
             return await driven.leave()
         driven.ask()
-        await settled(lambda: not driven.waits, turns=_PATIENCE, naps=0)
+        turns = _AT_ONCE if kind == _DROPPED else _PATIENCE
+        await settled(lambda: not driven.waits, turns=turns, naps=0)
         if kind == _DROPPED and (driven.waits or len(driven.events) == moment):
             driven.task.cancel()
-            return await settled(lambda: driven.is_over)
+            # One that takes no notice is left in the other way: that is another check's matter.
+            return await settled(lambda: driven.is_over, naps=0) or await driven.leave()
         return True
 
 

@@ -18,6 +18,7 @@ from interpose.testing.contracts.scripts import ADA, Script
 
 _MADE_UP: Final = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\b[0-9a-f]{16,64}\b"
+    r"|\b0x[0-9a-f]+"
 )
 _AROUND: Final = 60
 
@@ -85,7 +86,7 @@ class Outcome:
             at = text.lower().find(marker)
             if at >= 0:
                 shown = text[max(0, at - _AROUND) : at + len(marker) + _AROUND]
-                return f"{where} got {json.dumps(shown, ensure_ascii=False)}"
+                return f"{where} got ...{' '.join(shown.split())}..."
         return ""
 
 
