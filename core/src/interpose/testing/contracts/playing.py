@@ -29,6 +29,9 @@ _CRASHES: Final = frozenset({"middleware-failed", "middleware-contract", "repeat
 """Codes of what ends a run when a layer fails."""
 _LINES: ContextVar[list[str] | None] = ContextVar("_LINES", default=None)
 """What the play at hand has been told."""
+_WARNING: Final = 30
+"""The number of the level from which on the operator is told something."""
+_LINE: Final = "{level} {message}\n{exception}"
 _EARS: ContextVar[object] = ContextVar("_EARS", default=None)
 """Whose sink it is that tells."""
 
@@ -214,19 +217,23 @@ def ears() -> Iterator[None]:
     mine = object()
     opened = _EARS.set(mine)
 
-    def hear(line: object) -> None:
+    def hear(line: Any) -> None:
         lines = _LINES.get()
-        if lines is not None and _EARS.get() is mine:
+        record = line.record
+        heard = record["level"].no >= _WARNING and (record["name"] or "").startswith("interpose.")
+        if lines is not None and _EARS.get() is mine and heard:
             lines.append(str(line).rstrip("\n"))
 
     decided: Any = getattr(getattr(logger, "_core", None), "activation_list", ())
     was_silent = ("interpose.", False) in list(decided)
     logger.enable("interpose")
+    # From TRACE on: an operator's handler may ask for every line, so every line is built.
     sink = logger.add(
         hear,
-        format="{level} {message}",
-        level="WARNING",
-        filter=lambda record: (record["name"] or "").startswith("interpose."),
+        format=lambda record: _LINE if record["level"].no >= _WARNING else "{message}",
+        level="TRACE",
+        backtrace=False,
+        diagnose=False,
     )
     try:
         yield
