@@ -183,7 +183,7 @@ def difference(before: Said, after: Said) -> str:
             (i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b),
             min(len(first), len(second)),
         )
-        return f"{name}: {_cut(first, at)}\nand then: {_cut(second, at)}"
+        return f"{name} is {_cut(first, at)} in the first, and {_cut(second, at)} in the second"
     return ""
 
 
