@@ -55,9 +55,11 @@ def _roots(instance: Middleware[Any, Any]) -> Iterator[Any]:
     for cls in type(instance).__mro__:
         if _is_hosts(cls.__module__) or cls is object:
             continue
-        for value in vars(cls).values():
+        for name, value in vars(cls).items():
             function = getattr(value, "__func__", value)
-            if isinstance(function, FunctionType) or not callable(function):
+            if not name.startswith("__") and (
+                isinstance(function, FunctionType) or not callable(function)
+            ):
                 yield function
 
 

@@ -18,7 +18,7 @@ from ag_ui.core import (
 
 from interpose.agui import Verifier
 from interpose.errors import InvalidStream
-from interpose.testing.contracts.cutting import text_of
+from interpose.testing.contracts.cutting import joined, text_of
 from interpose.testing.contracts.finding import Finding
 from interpose.testing.contracts.folding import expanded
 from interpose.testing.events import finished, started
@@ -242,4 +242,15 @@ def _is_valid(events: Sequence[BaseEvent]) -> bool:
         verifier.finish()
     except InvalidStream:
         return False
-    return True
+    return not any(map(_has_half_a_character, joined(events)))
+
+
+def _has_half_a_character(event: BaseEvent) -> bool:
+    text = getattr(event, "delta", None)
+    if not isinstance(text, str) or text.isascii():
+        return False
+    try:
+        text.encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError:
+        return True
+    return False
