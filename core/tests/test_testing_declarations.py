@@ -285,11 +285,13 @@ class AsyncCount(Good):
 
 
 class PlainPut(Good):
-    def put(self, key: str, value: str, /, *, ttl: float | None = None) -> None: ...
+    def put(  # type: ignore[override]
+        self, key: str, value: str, /, *, ttl: float | None = None
+    ) -> None: ...
 
 
 class Unsure(Good):
-    def put(self, key, value, /, **options):  # type: ignore[no-untyped-def, override] # noqa: ANN001, ANN003, ANN201
+    def put(self, key, value, /, **options):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN003, ANN201
         """May return anything."""
 
 
