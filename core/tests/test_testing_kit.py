@@ -385,10 +385,11 @@ def test_a_plan_is_compared_with_its_snapshot(
 
 # Without pytest --------------------------------------------------------------------------------
 def python(script: str) -> str:
+    """Run a script, which must have nothing to complain about."""
     done = subprocess.run(  # noqa: S603 - this Python, with this test's script
         [sys.executable, "-c", script], capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
+    assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
 
