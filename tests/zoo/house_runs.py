@@ -353,16 +353,17 @@ class LoadUnderLock(Middleware[NoSettings, dict[str, Any]]):
 
 
 @functools.lru_cache(maxsize=1000)
-def _louder(text: str) -> str:
-    return text.upper()
+def _signature(agent: str) -> str:
+    return f" -- Yours, {agent}"
 
 
-class Louder(Middleware):
-    """Write everything in capitals; a pure function may be cached."""
+class Signed(Middleware):
+    """Sign messages; a pure function may be cached."""
 
-    @on(TextMessageContentEvent)
-    def content(self, ctx: RunContext, event: TextMessageContentEvent) -> Result:
-        return event.model_copy(update={"delta": _louder(event.delta)})
+    @on(TextMessageEndEvent)
+    def end(self, ctx: RunContext, event: TextMessageEndEvent) -> Result:
+        words = _signature(ctx.agent)
+        return [TextMessageContentEvent(message_id=event.message_id, delta=words), event]
 
 
 @dataclass
@@ -470,6 +471,6 @@ TWINS = (
     Twin(cls=Slots, does="limits how many runs go on at once"),
     Twin(cls=RefuseMore, does="refuses runs when there are too many"),
     Twin(cls=LoadUnderLock, does="loads something once"),
-    Twin(cls=Louder, does="caches a pure function"),
+    Twin(cls=Signed, does="caches a pure function"),
     Twin(cls=Metrics, does="counts with a gauge and counters"),
 )

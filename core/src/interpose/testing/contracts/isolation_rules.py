@@ -7,7 +7,7 @@ from typing import Final
 
 from ag_ui.core import BaseEvent
 
-from interpose.testing.contracts.bench import Bench, Driven
+from interpose.testing.contracts.bench import Bench, Driven, settled
 from interpose.testing.contracts.finding import Finding
 from interpose.testing.contracts.outcomes import Outcome, alone, outcome
 from interpose.testing.contracts.players import StreamPlayer, players
@@ -110,14 +110,15 @@ class _Pair:
 
 # How two runs lie in time -------------------------------------------------------------------
 async def _in_turns(first: Driven, second: Driven) -> None:
+    both = (first, second)
     while not (first.is_over and second.is_over):
-        moved = False
-        for driven in (first, second):
-            before = len(driven.events)
-            if not driven.is_over and not driven.waits:
-                await driven.step()
-            moved = moved or driven.is_over or len(driven.events) > before
-        if not moved and not (await first.play(len(first.events) + 1)):
+        ready = [each for each in both if not each.is_over and not each.waits]
+        for driven in ready:
+            await driven.step()
+        if ready:
+            continue
+        waiting = [each for each in both if not each.is_over]
+        if not await settled(lambda: not all(each.waits for each in waiting)):  # noqa: B023
             return
 
 
