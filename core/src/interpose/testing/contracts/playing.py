@@ -121,7 +121,10 @@ def host_of(
 ) -> Host:
     """Return a host with the subject's layer, and others nearer the caller or the agent."""
     own = subject.layer() if layer is None else layer
-    layers = [*map(Layer.of, outside), own, *map(Layer.of, inside)]
+    further_in = [Layer.of(each) for each in inside]
+    if subject.declaration.form == "raw":
+        further_in = [_raw(each) for each in further_in]
+    layers = [*map(Layer.of, outside), own, *further_in]
     for outer, inner in pairwise(layers):
         outer.before = (*outer.before, inner.id)
     return make_host(
@@ -132,6 +135,14 @@ def host_of(
         clock=FakeClock(jump=True),
         overrides={"host": {"ending_deadline": 1.0}},
     )
+
+
+def _raw(layer: Layer) -> Layer:
+    """Let a layer of the kit stand further in than a raw one: there are only raw ones."""
+    if layer.use.form != "raw":
+        raw = {"form": "raw", "observes_only": not layer.use.rewrites_history}
+        layer.use = type(layer.use.__name__, (layer.use,), raw)
+    return layer
 
 
 def _prepared_host(subject: Subject, agent: CaseAgent, *, strict: bool = True) -> Host:
