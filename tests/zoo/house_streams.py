@@ -748,6 +748,23 @@ class HoldAndJudge(Middleware[Words]):
         return [*self.held.pop(event.message_id, []), event]
 
 
+class MaskInBothForms(Middleware):
+    """Mask digits before chunks are expanded, in pieces of both forms, and in snapshots."""
+
+    form = "raw"
+    rewrites_history = True
+
+    def on_event(self, ctx: RunContext, event: BaseEvent) -> Result:
+        if isinstance(event, MessagesSnapshotEvent):
+            return _rewritten(event, self.mask)
+        if isinstance(event, TextMessageContentEvent | TextMessageChunkEvent) and event.delta:
+            return event.model_copy(update={"delta": self.mask(event.delta)})
+        return event
+
+    def mask(self, text: str) -> str:
+        return re.sub(r"\d", "•", text)
+
+
 class Echo(Middleware):
     """Repeat the input in RUN_STARTED, for clients that want it there."""
 
@@ -945,5 +962,6 @@ TWINS = (
     Twin(cls=Sources, does="adds a message at the end"),
     Twin(cls=Prefix, does="adds to the beginning of messages"),
     Twin(cls=HoldAndJudge, does="holds messages until they are judged"),
+    Twin(cls=MaskInBothForms, does="masks digits in chunks, too"),
     Twin(cls=Echo, does="completes an event"),
 )
