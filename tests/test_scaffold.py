@@ -12,11 +12,11 @@ from snippets import environment, shell
 
 KINDS = ("stream", "loop", "provider", "agent", "several")
 SAYS = {
-    "stream": "Your order has shipped. That took ****ed long.",
-    "loop": "The tools said: Order order was shipped",
+    "stream": "I will look that up, **** it.\nYour order has shipped. That took darned long.",
+    "loop": "The tools said: Order example was shipped",
     "provider": "This is visit 1.",
     "agent": "I heard: hello",
-    "several": "Your order has shipped. That took darned long.",
+    "several": "I will look that up, darn it.\nYour order has shipped. That took darned long.",
 }
 
 
@@ -45,8 +45,8 @@ def test_a_scaffold_installs_passes_its_tests_and_works(
     assert tried('interpose run "hello"', folder, variables).strip() == SAYS[kind]
     tried("interpose check", folder, variables)
     assert name in tried("interpose plugins", folder, variables)
-    tried("ruff format --check . && ruff check .", folder, variables)
-    tried(f"mypy --cache-dir {tmp_path}/mypy", folder, variables)
+    tried("python -m ruff format --check . && python -m ruff check .", folder, variables)
+    tried(f"python -m mypy --cache-dir {tmp_path}/mypy", folder, variables)
     tried("interpose check-plugin --no-install .", folder, variables)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import pairwise
@@ -247,25 +247,9 @@ def ears() -> Iterator[None]:
         diagnose=False,
     )
     try:
-        with _alone(sink) if was_silent else nullcontext():
-            yield
+        yield
     finally:
         logger.remove(sink)
         if was_silent:
             logger.disable("interpose")
         _EARS.reset(opened)
-
-
-@contextmanager
-def _alone(sink: int) -> Iterator[None]:
-    """Let no other handler of loguru have what is logged; nobody else asked to hear it."""
-    core: Any = getattr(logger, "_core", None)
-    handlers: Any = getattr(core, "handlers", None)
-    if not isinstance(handlers, dict) or sink not in handlers:
-        yield
-        return
-    core.handlers = {sink: handlers[sink]}
-    try:
-        yield
-    finally:
-        core.handlers = {**handlers, **core.handlers}
