@@ -102,8 +102,11 @@ class _Pair:
                 await order(*runs)
         lines = () if hosts == 1 else tuple(logged)
         found = [
-            outcome(opened, run, script, lines)
-            for opened, run, script in zip((one, other), runs, scripts, strict=True)
+            # What the operator was told of the other run is none of this one's.
+            outcome(opened, run, script, [line for line in lines if others.marker not in line])
+            for opened, run, script, others in zip(
+                (one, other), runs, scripts, reversed(scripts), strict=True
+            )
         ]
         return found, self._image.changes()
 
