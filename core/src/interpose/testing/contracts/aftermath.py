@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import weakref
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -68,9 +69,15 @@ class Gauges:
 
 
 class Watch:
-    """Looks at what runs of an opened host leave behind."""
+    """Looks at what runs of an opened host leave behind.
 
-    def __init__(self, subject: Subject, image: StateImage, opened: Opened) -> None:
+    ``workers``: how many tasks of a name serve all runs, and may stay while the host is there.
+    """
+
+    def __init__(
+        self, subject: Subject, image: StateImage, opened: Opened, workers: Counter[str]
+    ) -> None:
+        self.workers = workers
         self._subject = subject
         self._image = image
         self._opened = opened
@@ -98,22 +105,35 @@ class Watch:
         return holder(self.roots(changed=True), [*own, driven.record])
 
     async def tasks(self) -> list[asyncio.Task[Any]]:
-        """Return the tasks that have begun and do not end."""
+        """Return the tasks that have begun and do not end, without the workers."""
         await settled(lambda: not self._left(), naps=0)
         if self._left():
             await settled(lambda: not self._left(), turns=0, naps=_NAPS)
         return self._left()
 
+    def are_workers(self, tasks: Sequence[asyncio.Task[Any]]) -> None:
+        """Take note that these tasks serve all runs: another run has begun no more of them."""
+        self.workers.update(map(_name, tasks))
+
     def told(self, task: asyncio.Task[Any]) -> str:
         """Say which task it is, and where it waits."""
-        name = getattr(task.get_coro(), "__qualname__", "")
+        name = _name(task)
         waits = f"waits in {where(task, self._files)}"
         return f"{name}, which {waits}" if name else f"it {waits}"
 
     def _left(self) -> list[asyncio.Task[Any]]:
         driven = {each.task for each in self._opened.driven}
         known = self._tasks | driven | {asyncio.current_task()}
-        return [task for task in asyncio.all_tasks() - known if not _is_of_the_kit(task)]
+        left: list[asyncio.Task[Any]] = []
+        workers = Counter(self.workers)
+        for task in asyncio.all_tasks() - known:
+            if _is_of_the_kit(task):
+                continue
+            if workers[_name(task)]:
+                workers[_name(task)] -= 1
+            else:
+                left.append(task)
+        return left
 
 
 @asynccontextmanager
@@ -162,6 +182,10 @@ def told_of_closing(logged: Sequence[str]) -> str:
     """Say what the operator was told of closings that failed, and of hooks that did not end."""
     lines = [line for line in logged if any(said in line for said in _CLOSINGS)]
     return told_of_failure(lines)
+
+
+def _name(task: asyncio.Task[Any]) -> str:
+    return str(getattr(task.get_coro(), "__qualname__", ""))
 
 
 def _is_of_the_kit(task: asyncio.Task[Any]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -74,7 +75,7 @@ class _Cancelling:
         self._bench = Bench(subject, player)
         self._events = tuple(events)
         self._files = own_files(subject.cls)
-        self._turns = 0
+        self._workers: Counter[str] = Counter()
 
     async def between_events(self) -> Finding | None:
         """Call ``run.cancel``, or go away, while nobody waits for an event, at each of them."""
@@ -110,7 +111,7 @@ class _Cancelling:
                 self._image.restore()
                 with listening() as logged:
                     async with self._bench.opened() as opened:
-                        watch = Watch(self._subject, self._image, opened)
+                        watch = Watch(self._subject, self._image, opened, self._workers)
                         consumer = _consume(opened, script)
                         await _rest(consumer)
                         is_run = how.startswith("run")
@@ -122,7 +123,7 @@ class _Cancelling:
                         if is_run and not said:
                             outcome = (await consumer.run).outcome
                             said = "" if outcome in _STOPPED else f"it ended as {outcome}"
-                        said = said or await _left(watch)
+                        said = said or await self._left(watch, opened, script)
                 said = said or told_of_closing(logged)
                 if said:
                     return self._finding(f"{how} while the agent waited: {said}", at)
@@ -153,7 +154,7 @@ class _Cancelling:
             self._image.restore()
             with listening() as logged:
                 async with self._bench.opened() as opened:
-                    watch = Watch(self._subject, self._image, opened)
+                    watch = Watch(self._subject, self._image, opened, self._workers)
                     consumer = _consume(opened, Script(self._events))
                     for _ in range(turn):
                         await asyncio.sleep(0)
@@ -163,7 +164,7 @@ class _Cancelling:
                     got = len(consumer.events)
                     consumer.task.cancel()
                     said = await self._ends(consumer)
-                    said = said or await _left(watch)
+                    said = said or await self._left(watch, opened, Script(self._events), turn)
             said = said or told_of_closing(logged)
             if said:
                 moment = f"while it waited in {waits}" if waits else f"after {got} events"
@@ -197,6 +198,26 @@ class _Cancelling:
             return f"it went on, and gave {after} more event{'s' if after > 1 else ''}"
         return ""
 
+    async def _left(
+        self, watch: Watch, opened: Opened, script: Script, turns: int | None = None
+    ) -> str:
+        """Say which task the cancelled run has left, unless it serves the next run, too."""
+        left = await watch.tasks()
+        if not left:
+            return ""
+        again = _consume(opened, script)
+        if turns is None:
+            await _rest(again)
+        for _ in range(turns or 0):
+            await asyncio.sleep(0)
+        again.task.cancel()
+        await self._ends(again)
+        more = await watch.tasks()
+        if len(more) > len(left):
+            return f"a task goes on: {watch.told(more[-1])}"
+        watch.are_workers(left)
+        return ""
+
     def _where(self, task: asyncio.Task[Any]) -> str:
         return where(task, self._files)
 
@@ -219,11 +240,6 @@ def _consume(opened: Opened, script: Script) -> _Consumer:
                 events.append(event)  # noqa: PERF401 - what came before a cancellation counts
 
     return _Consumer(run, events, asyncio.create_task(consume(), name="the consumer"))
-
-
-async def _left(watch: Watch) -> str:
-    left = await watch.tasks()
-    return f"a task goes on: {watch.told(left[0])}" if left else ""
 
 
 async def _rest(consumer: _Consumer) -> None:

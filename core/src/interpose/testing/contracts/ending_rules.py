@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from collections import Counter
 from typing import Final
 
 from interpose.testing.contracts.aftermath import (
@@ -59,6 +60,7 @@ class _Endings:
         self._player = player
         self._files = own_files(subject.cls)
         self._gauges = Gauges()
+        self._workers: Counter[str] = Counter()
         self._events = template() if isinstance(player, StreamPlayer) else ()
 
     async def look(self) -> Finding | None:
@@ -94,7 +96,7 @@ class _Endings:
         self._image.restore()
         with listening() as logged:
             async with bench.opened() as opened, begun_in(self._subject) as begun:
-                watch = Watch(self._subject, self._image, opened)
+                watch = Watch(self._subject, self._image, opened, self._workers)
                 before = {} if seen is None else watch.numbers()
                 driven = opened.drive(ending.script, **ending.attributes)
                 during: list[Numbers] = []
@@ -122,6 +124,9 @@ class _Endings:
                     more = await watch.tasks()
                     if len(more) > len(tasks):
                         said = f"a task goes on for ever: {watch.told(more[-1])}"
+                    else:
+                        watch.are_workers(tasks)
+            watch.workers = Counter()  # the host has stopped, and they with it
             left = [] if said else await watch.tasks()
         if left:
             return f"a task goes on when the host has stopped: {watch.told(left[0])}"

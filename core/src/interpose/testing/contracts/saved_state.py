@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import weakref
 from collections.abc import MutableMapping, MutableSequence, MutableSet
+from itertools import count
 from types import CellType, FunctionType
 from typing import Any, Final
 
@@ -18,8 +19,11 @@ _PLAIN: Final = (int, float, complex, str, bytes, tuple, frozenset)
 
 
 def same(before: object, now: object) -> bool:
-    """Whether it is the same thing, or an equal plain value."""
-    if before is now:
+    """Whether it is the same thing, or an equal plain value.
+
+    An ``itertools.count`` counts as the same: how far it is, its repr tells.
+    """
+    if before is now or (isinstance(before, count) and isinstance(now, count)):
         return True
     return type(before) is type(now) and isinstance(before, _PLAIN) and before == now
 
