@@ -70,7 +70,7 @@ class Host:
         given = Given(
             folder=Path.cwd(),
             layers=given_layers(layers),
-            agents=_agents(agent, agents),
+            agents=given_agents(agent, agents),
             provide=dict(provide or {}),
             provides=tuple(provides),
             overrides=dict(overrides or {}),
@@ -110,7 +110,7 @@ class Host:
             files=given_files(path, overlays, variables, folder),
             environ=variables,
             layers=given_layers(layers),
-            agents=_agents(agent, agents),
+            agents=given_agents(agent, agents),
             provide=dict(provide or {}),
             provides=tuple(provides),
             overrides=dict(overrides or {}),
@@ -417,7 +417,8 @@ def _capabilities(argument: str, given: Iterable[object]) -> None:
             )
 
 
-def _agents(agent: object, agents: Mapping[str, object] | None) -> dict[str, object]:
+def given_agents(agent: object, agents: Mapping[str, object] | None) -> dict[str, object]:
+    """Return the agents by id. Raises :class:`UsageError` when ``default`` is given twice."""
     found = dict(agents or {})
     if agent is not None:
         if "default" in found:

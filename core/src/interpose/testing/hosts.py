@@ -12,7 +12,7 @@ from typing import Any, Literal
 from interpose.authoring import Layer, Middleware
 from interpose.capability import Capability
 from interpose.errors import UsageError
-from interpose.host import Host, given_files, given_layers
+from interpose.host import Host, given_agents, given_files, given_layers
 from interpose.runtime.inputs import Asked
 from interpose.runtime.run import Run
 from interpose.services import Clock
@@ -58,7 +58,7 @@ def make_host(
     given = Given(
         folder=Path.cwd(),
         layers=given_layers(layers),
-        agents=_agents(agent, agents),
+        agents=given_agents(agent, agents),
         overrides=dict(overrides or {}),
         discover=lambda: Discovery(()),
         built_in=built_in_parts(),
@@ -99,7 +99,7 @@ def app_host(
         files=given_files(path, overlays, variables, folder),
         environ=variables,
         layers=given_layers(layers),
-        agents=_agents(agent, agents),
+        agents=given_agents(agent, agents),
         overrides=_nested(set or {}),
         built_in=built_in_parts(),
     )
@@ -122,15 +122,6 @@ def _host(given: Given, provide: Provided, *, strict: bool | None, clock: Clock 
     host = KitHost._of(given, prepare(given), strict=strict, clock=clock)  # noqa: SLF001 - a subclass
     host.run_values = of_runs
     return host
-
-
-def _agents(agent: object, agents: Mapping[str, object] | None) -> dict[str, object]:
-    found = dict(agents or {})
-    if agent is not None:
-        if "default" in found:
-            raise UsageError("agent= and agents['default'] are both given", hint="keep one")
-        found["default"] = agent
-    return found
 
 
 def _nested(settings: Mapping[str, Any]) -> dict[str, Any]:
