@@ -23,7 +23,7 @@ from interpose.testing.contracts.finding import Finding
 from interpose.testing.contracts.folding import expanded
 from interpose.testing.contracts.material import names
 from interpose.testing.contracts.playing import play
-from interpose.testing.contracts.retraction_rules import snapshot_texts, texts, told_twice
+from interpose.testing.contracts.retraction_rules import plain, snapshot_texts, texts, told_twice
 from interpose.testing.contracts.rule import Rule
 from interpose.testing.contracts.shrinking import smallest
 from interpose.testing.contracts.stream_rules import no_stream
@@ -78,9 +78,9 @@ def _text_back(sent: Sequence[BaseEvent], left: Sequence[BaseEvent]) -> Iterator
 
 
 def _within(text: str, longer: str) -> bool:
-    """Tell whether ``longer`` is the text with something added."""
-    rest = iter(longer)
-    return all(letter in rest for letter in text)
+    """Tell whether ``longer`` still says the text, perhaps with something added."""
+    rest = iter(plain(longer))
+    return all(letter in rest for letter in plain(text))
 
 
 def _calls(subject: Subject) -> Sequence[BaseEvent]:

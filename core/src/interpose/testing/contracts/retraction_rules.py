@@ -135,7 +135,8 @@ def _contradicted(sent: Sequence[BaseEvent], left: Sequence[BaseEvent]) -> Itera
     written = texts(sent)
     for ident, said in went.items():
         same = came.get(ident) == written.get(ident)  # the agent itself is of one mind
-        if same and said != came[ident] and ident in shown and said != shown[ident]:
+        changed = same and said != came[ident] and ident in shown
+        if changed and plain(said) != plain(shown[ident]):
             yield (
                 f"{shown[ident]!r} had been shown when the snapshot of the messages said "
                 f"{said!r} in its place"
@@ -149,6 +150,11 @@ def snapshot_texts(events: Sequence[BaseEvent]) -> dict[str, str]:
             contents = ((m.id, m.content) for m in event.messages)
             return {ident: said for ident, said in contents if isinstance(said, str)}
     return {}
+
+
+def plain(text: str) -> str:
+    """Return what a text says, whatever capitals, spaces and points it is written with."""
+    return "".join(sign for sign in text.casefold() if sign.isalnum())
 
 
 def told_twice(subject: Subject) -> Iterator[Sequence[BaseEvent]]:
