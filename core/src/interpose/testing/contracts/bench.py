@@ -103,8 +103,8 @@ class Opened:
         self.driven.append(driven)
         return driven
 
-    def heard(self, script: Script) -> list[str]:
-        """Return what reached the agent in the run of a script."""
+    def heard(self, script: Script) -> list[list[str]]:
+        """Return what reached the agent in the run of a script, by attempts and calls."""
         return self._bench.player.heard.get(script.run_id, [])
 
     async def leave(self) -> None:

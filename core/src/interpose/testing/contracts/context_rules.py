@@ -53,21 +53,25 @@ class _Contexts:
         self._subject = subject
         self._image = image
         self._bench = Bench(subject, player)
+        self._usual: set[str] = set()
 
     async def in_one(self, events: Sequence[BaseEvent]) -> str:
         """Say what the consumer sees of the layer's context between two events."""
         self._image.restore()
-        async with self._bench.opened() as opened, begun_in(self._subject) as begun:
-            run = opened.run(Script(tuple(events)))
-            before = _variables()
-            stream = aiter(run)
-            said = ""
-            while not said and (event := await anext(stream, None)) is not None:
-                name = _changed(before, _variables())
-                if name:
-                    said = f"the consumer, at {event.type.value}, sees the context variable {name}"
-                said = said or _scope_in(begun)
-            await run.aclose()
+        with listening() as logged:
+            async with self._bench.opened() as opened, begun_in(self._subject) as begun:
+                run = opened.run(Script(tuple(events)))
+                before = _variables()
+                stream = aiter(run)
+                said = ""
+                while not said and (event := await anext(stream, None)) is not None:
+                    name = _changed(before, _variables())
+                    if name:
+                        moment = event.type.value
+                        said = f"the consumer, at {moment}, sees the context variable {name}"
+                    said = said or _scope_in(begun)
+                await run.aclose()
+        self._usual.update(logged)
         return said
 
     async def in_many(self, events: Sequence[BaseEvent]) -> str:
@@ -88,7 +92,7 @@ class _Contexts:
                     last = event is None
                 await run.aclose()
                 error = (await run).error
-        told = told_of_failure(logged)
+        told = told_of_failure([line for line in logged if line not in self._usual])
         if told:
             return f"each event was fetched by another task: {told}"
         if isinstance(error, RuntimeError | ValueError | LookupError):

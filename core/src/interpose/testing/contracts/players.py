@@ -38,13 +38,13 @@ class Player(Protocol):
     """An agent that plays a script for each run.
 
     ``said`` tells messages where it plays. ``scripts``: by run id. ``heard``: what reached it in
-    each attempt of a run, as JSON. ``over``: the runs that it has sent the terminal event of.
+    each attempt of a run, call by call, as JSON. ``over``: the runs whose terminal it has sent.
     """
 
     points: tuple[Point, ...]
     said: str
     scripts: dict[str, Script]
-    heard: dict[str, list[str]]
+    heard: dict[str, list[list[str]]]
     over: set[str]
 
     def run(self, run_input: RunAgentInput, ctx: AgentContext, /) -> AsyncIterator[BaseEvent]:
@@ -60,14 +60,14 @@ class StreamPlayer:
         self._subject = subject
         self.points = case_agent(subject, ()).points
         self.scripts: dict[str, Script] = {}
-        self.heard: dict[str, list[str]] = {}
+        self.heard: dict[str, list[list[str]]] = {}
         self.over: set[str] = set()
 
     async def run(self, run_input: RunAgentInput, ctx: AgentContext, /) -> AsyncIterator[BaseEvent]:
         """Play the script of the run."""
         heard = self.heard.setdefault(run_input.run_id, [])
         script = _attempt(self.scripts[run_input.run_id], len(heard))
-        heard.append(run_input.model_dump_json(by_alias=True))
+        heard.append([run_input.model_dump_json(by_alias=True)])
         parts: list[Any] = [started(run_input), *script.sent]
         if script.ending == "run-error":
             parts.append(failed("The agent says so.", "from-the-agent"))
@@ -98,21 +98,18 @@ class LoopPlayer:
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
         self.scripts: dict[str, Script] = {}
-        self.heard: dict[str, list[str]] = {}
+        self.heard: dict[str, list[list[str]]] = {}
         self.over: set[str] = set()
-        self._attempts: dict[str, int] = {}
 
     async def run(self, run_input: RunAgentInput, ctx: AgentContext, /) -> AsyncIterator[BaseEvent]:
         """Play the script of the run."""
         run_id = run_input.run_id
-        if run_id not in self.heard:
-            self.heard[run_id] = []
-            self._attempts[run_id] = 0
-        attempt = self._attempts[run_id] = self._attempts[run_id] + 1
-        script = _attempt(self.scripts[run_id], attempt - 1)
+        attempts = self.heard.setdefault(run_id, [])
+        script = _attempt(self.scripts[run_id], len(attempts))
+        attempts.append([])
         tools = Tools(self._subject, user=script.marker)
         wanted = ("look_up", "place_order", *tools.own_names)
-        model = _Model(_turns(script.marker, wanted), script, self.heard[run_id])
+        model = _Model(_turns(script.marker, wanted), script, attempts[-1])
         loop = LoopAgent(model, tools.of(wanted), tool_timeout=None)
         async for event in loop.run(run_input, ctx):
             if isinstance(event, RunFinishedEvent | RunErrorEvent):
