@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 from ag_ui.core import (
     BaseEvent,
+    CustomEvent,
     RunAgentInput,
     TextMessageContentEvent,
     TextMessageEndEvent,
@@ -39,7 +40,7 @@ from interpose import (
     Settings,
     on,
 )
-from interpose.testing import ContractViolation, contract
+from interpose.testing import ContractViolation, contract, scripted
 from interpose.testing.contracts.aftermath import Gauges
 from interpose.testing.contracts.bench import Bench, own_files, settled, where
 from interpose.testing.contracts.blocking import WouldBlock, noticing
@@ -89,9 +90,9 @@ def subject(cls: type[Middleware[Any, Any]], settings: Any = None) -> Subject:
     return subject_of(cls, settings, None, None, ())
 
 
-def told(cls: type[Middleware[Any, Any]], check: str) -> str:
+def told(cls: type[Middleware[Any, Any]], check: str, agent: object = None) -> str:
     """Return what the check says of a class, or ``""``."""
-    found = {each.name: each for each in contract(cls)}[check]
+    found = {each.name: each for each in contract(cls, agent=agent)}[check]
     try:
         found()
     except ContractViolation as violation:
@@ -380,6 +381,24 @@ def test_what_is_not_given_back_is_told_with_the_end_after_which_it_is_not() -> 
         "run went on, and 0 again after a run that ended well"
     )
     assert "the smallest stream" not in "\n".join(said), "it needs no event"
+
+
+class Jobs(Active):
+    """Counts jobs, of which only a certain agent speaks."""
+
+    def setup(self, ctx: RunContext) -> None: ...
+
+    def on_finish(self, ctx: RunContext, info: FinishInfo) -> None: ...
+
+    @on(CustomEvent)
+    def job(self, ctx: RunContext, event: CustomEvent) -> None:
+        self.shared.active += 1 if event.name == "begins" else -1
+
+
+def test_what_only_the_authors_own_agent_sends_is_played_to_all_ends_too() -> None:
+    begins, ends = (CustomEvent(name=name, value=1) for name in ("begins", "ends"))
+    assert told(Jobs, "balanced-hooks", agent=scripted("Hello", begins, "again", ends, "bye"))
+    assert not told(Jobs, "balanced-hooks"), "no other agent speaks of jobs"
 
 
 class KeepAlive(Middleware):

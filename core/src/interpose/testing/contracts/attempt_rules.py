@@ -16,6 +16,7 @@ from interpose.testing.contracts.neighbours import DOES, repeats
 from interpose.testing.contracts.outcomes import Outcome, errors, outcome
 from interpose.testing.contracts.players import StreamPlayer, players
 from interpose.testing.contracts.playing import listening
+from interpose.testing.contracts.recording import own_streams
 from interpose.testing.contracts.rule import Rule
 from interpose.testing.contracts.scripts import Script, message
 from interpose.testing.contracts.state_image import StateImage
@@ -34,7 +35,9 @@ async def clean_attempt(subject: Subject) -> Finding | None:
     try:
         for player in players(subject):
             bench = Bench(subject, player, outside=[repeats()])
-            streams = ((), message(), template()) if isinstance(player, StreamPlayer) else ((),)
+            streams: list[Sequence[BaseEvent]] = [()]
+            if isinstance(player, StreamPlayer):
+                streams += [message(), template(), *await own_streams(subject)]
             for events in streams:
                 finding = await _of_stream(bench, image, events)
                 if finding is not None:

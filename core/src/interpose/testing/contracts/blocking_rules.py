@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
+
+from ag_ui.core import BaseEvent
 
 from interpose.testing.contracts.bench import Bench
 from interpose.testing.contracts.blocking import noticing
 from interpose.testing.contracts.finding import Finding
 from interpose.testing.contracts.players import StreamPlayer, players
+from interpose.testing.contracts.recording import own_streams
 from interpose.testing.contracts.rule import Rule
 from interpose.testing.contracts.scripts import Script, long, message
 from interpose.testing.contracts.state_image import StateImage
@@ -25,9 +29,11 @@ async def no_blocking(subject: Subject) -> Finding | None:
     try:
         for player in players(subject):
             bench = Bench(subject, player)
-            streams = ((), message(), long(subject)) if isinstance(player, StreamPlayer) else ((),)
+            streams: list[Sequence[BaseEvent]] = [()]
+            if isinstance(player, StreamPlayer):
+                streams += [message(), long(subject), *await own_streams(subject)]
             for events in streams:
-                for script in (Script(events), Script(events, ending="raises")):
+                for script in (Script(tuple(events)), Script(tuple(events), ending="raises")):
                     called = await _called(bench, image, script)
                     if called:
                         said = f"a call blocks the loop{player.said}: {called}"

@@ -26,6 +26,7 @@ from interpose.testing.contracts.finding import Finding
 from interpose.testing.contracts.neighbours import inner, outer
 from interpose.testing.contracts.players import Player, StreamPlayer, players
 from interpose.testing.contracts.playing import listening
+from interpose.testing.contracts.recording import own_streams
 from interpose.testing.contracts.rule import Rule
 from interpose.testing.contracts.state_image import StateImage
 from interpose.testing.contracts.subject import Subject
@@ -61,26 +62,30 @@ class _Endings:
         self._files = own_files(subject.cls)
         self._gauges = Gauges()
         self._workers: Counter[str] = Counter()
-        self._events = template() if isinstance(player, StreamPlayer) else ()
 
     async def look(self) -> Finding | None:
         """Return what is wrong after one of the ends."""
         bench = Bench(self._subject, self._player)
-        seen: list[int] = []
-        for events in ((), self._events) if self._events else ((),):
+        is_stream = isinstance(self._player, StreamPlayer)
+        own = await own_streams(self._subject) if is_stream else ()
+        streams = [(), template(), *own] if is_stream else [()]
+        for events in streams:
             good = success(events)
+            seen: list[int] = []
             said = await self._said(bench, good, seen=seen)
             if said:
                 return self._finding(good, said)
-        for ending in endings(self._events, seen[-1]):
-            said = await self._said(bench, ending)
-            if said:
-                return self._finding(ending, said)
+            if is_stream and not events:
+                continue  # there is more to see with events
+            for ending in endings(events, seen[0], thin=not is_stream or events in own):
+                said = await self._said(bench, ending)
+                if said:
+                    return self._finding(ending, said)
         # What rewrites history stands innermost: nothing can stand further in.
         has_inner = not self._subject.declaration.rewrites_history
         others = [inner()] if has_inner else []
         beside = Bench(self._subject, self._player, outside=[outer()], inside=others)
-        for ending in endings_by_others(self._events, has_inner=has_inner):
+        for ending in endings_by_others(template() if is_stream else (), has_inner=has_inner):
             said = await self._said(beside, ending)
             if said:
                 return self._finding(ending, said)

@@ -68,21 +68,21 @@ def success(events: Sequence[BaseEvent]) -> Ending:
     return Ending("the run ended well", Script(tuple(events)))
 
 
-def endings(events: Sequence[BaseEvent], seen: int) -> Iterator[Ending]:
+def endings(events: Sequence[BaseEvent], seen: int, *, thin: bool = False) -> Iterator[Ending]:
     """Yield the other ends. ``seen``: how many events a consumer gets at a good end.
 
-    Without ``events`` a loop plays: its runs are long, so that not every moment is tried.
+    ``thin``: a run is long, or a loop plays it: not every moment is tried.
     """
     whole = Script(tuple(events))
     size = len(events)
-    for after in range(size + 1) if events else _IN_A_LOOP:
+    step = max(1, seen // _MOMENTS) if thin else 1
+    for after in range(0, size + 1, step) if events else _IN_A_LOOP:
         script = Script(whole.events, ending="raises", after=after)
         yield Ending(f"the agent raised{_behind(after)}", script)
     for after in dict.fromkeys((0, size // 2, size)):
         script = Script(whole.events, ending="run-error", after=after)
         yield Ending(f"the agent sent RUN_ERROR{_behind(after)}", script)
     for act, said in _CASES.items():
-        step = 1 if events else max(1, seen // _MOMENTS)
         moments = range(0, seen, step) if act != "drop" else dict.fromkeys((0, 1, seen // 2))
         for at in moments:
             told = f"{said}{_behind(at)}" if at else f"{said} before the first event"

@@ -12,6 +12,7 @@ from interpose.testing.contracts.finding import Finding
 from interpose.testing.contracts.outcomes import Outcome, alone, outcome
 from interpose.testing.contracts.players import StreamPlayer, players
 from interpose.testing.contracts.playing import listening
+from interpose.testing.contracts.recording import own_streams
 from interpose.testing.contracts.rule import Rule
 from interpose.testing.contracts.scripts import ADA, BOB, Script, long, renamed, short
 from interpose.testing.contracts.shrinking import smallest
@@ -32,7 +33,9 @@ async def no_shared_state(subject: Subject) -> Finding | None:
     try:
         for player in players(subject):
             pair = _Pair(image, Bench(subject, player))
-            streams = [short(), long(subject)] if isinstance(player, StreamPlayer) else [()]
+            streams: list[Sequence[BaseEvent]] = [()]
+            if isinstance(player, StreamPlayer):
+                streams = [short(), long(subject), *await own_streams(subject)]
             for events in streams:
                 if await pair.look(events) is not None:
                     return await smallest(events, pair.look) if events else await pair.look(())

@@ -26,6 +26,11 @@ async def all_cases(subject: Subject) -> Sequence[Case]:
     return known
 
 
+async def own_streams(subject: Subject) -> Sequence[tuple[BaseEvent, ...]]:
+    """Return what the author's agent sends, without RUN_STARTED and the terminal."""
+    return [case.events for case in (await all_cases(subject))[len(cases(subject)) :]]
+
+
 async def _own(subject: Subject) -> Sequence[Case]:
     if subject.agent is None:
         return ()
