@@ -45,8 +45,8 @@ from interpose.testing.contracts.cutting import in_chunks, inside, joined, split
 from interpose.testing.contracts.folding import difference, expanded, fold
 from interpose.testing.contracts.material import cases, halves
 from interpose.testing.contracts.oddities import odd_cases
-from interpose.testing.contracts.passing_rules import contains
 from interpose.testing.contracts.retained import kept_by, size_of
+from interpose.testing.contracts.rules.passing_rules import contains
 from interpose.testing.contracts.shrinking import smallest
 from interpose.testing.contracts.subject import subject_of
 

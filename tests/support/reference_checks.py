@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from interpose.testing.contracts import agent_rules, catalogue, model_rules, provider_rules
+from interpose.testing.contracts import catalogue
+from interpose.testing.contracts.rules import agent_rules, model_rules, provider_rules
 
 _HEAD = """\
 # Checks of the contract

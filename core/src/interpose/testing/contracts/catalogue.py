@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from interpose.testing.contracts import (
+from interpose.testing.contracts.rule import Rule
+from interpose.testing.contracts.rules import (
     attempt_rules,
     blocking_rules,
     call_rules,
@@ -34,7 +35,6 @@ from interpose.testing.contracts import (
     stream_rules,
     write_rules,
 )
-from interpose.testing.contracts.rule import Rule
 
 RULES: Final[tuple[Rule, ...]] = (
     *stream_rules.RULES,

@@ -19,7 +19,6 @@ from interpose.startup.class_checks import class_faults
 from interpose.startup.contributions import RegisteredPart
 from interpose.startup.inspection import settings_class
 from interpose.startup.uses import Kind
-from interpose.testing.contracts import agent_rules, model_rules, part_rules, provider_rules
 from interpose.testing.contracts.engine import Contract
 from interpose.testing.contracts.parts import (
     USE,
@@ -28,8 +27,9 @@ from interpose.testing.contracts.parts import (
     ProviderSubject,
     settings_of,
 )
-from interpose.testing.contracts.provider_rules import Behaviour, behaviour_rules
 from interpose.testing.contracts.rule import Rule
+from interpose.testing.contracts.rules import agent_rules, model_rules, part_rules, provider_rules
+from interpose.testing.contracts.rules.provider_rules import Behaviour, behaviour_rules
 from interpose.testing.contracts.subject import Person, Token
 from interpose.testing.events import user_input
 

@@ -10,10 +10,10 @@ from ag_ui.core import BaseEvent
 from interpose.testing.contracts.bench import Bench
 from interpose.testing.contracts.crowds import RUNS, Crowd, play_crowd, script
 from interpose.testing.contracts.finding import Finding
-from interpose.testing.contracts.isolation_rules import listed
 from interpose.testing.contracts.outcomes import Outcome, outcome
 from interpose.testing.contracts.players import StreamPlayer, players
 from interpose.testing.contracts.rule import Rule
+from interpose.testing.contracts.rules.isolation_rules import listed
 from interpose.testing.contracts.scripts import message, short
 from interpose.testing.contracts.state_image import StateImage
 from interpose.testing.contracts.subject import Subject

@@ -23,10 +23,15 @@ from interpose.testing.contracts.finding import Finding
 from interpose.testing.contracts.folding import expanded
 from interpose.testing.contracts.material import names
 from interpose.testing.contracts.playing import play
-from interpose.testing.contracts.retraction_rules import plain, snapshot_texts, texts, told_twice
 from interpose.testing.contracts.rule import Rule
+from interpose.testing.contracts.rules.retraction_rules import (
+    plain,
+    snapshot_texts,
+    texts,
+    told_twice,
+)
+from interpose.testing.contracts.rules.stream_rules import no_stream
 from interpose.testing.contracts.shrinking import smallest
-from interpose.testing.contracts.stream_rules import no_stream
 from interpose.testing.contracts.subject import Subject
 from interpose.testing.contracts.watching import watched
 from interpose.testing.events import finished, text, tool_call

@@ -12,8 +12,8 @@ from interpose.startup.environment import variable_name, variable_segment
 from interpose.startup.tree import KeyPath, shown
 from interpose.testing.contracts.finding import Finding
 from interpose.testing.contracts.rule import Rule
+from interpose.testing.contracts.rules.settings_rules import same, without_settings
 from interpose.testing.contracts.setting_forms import HasSettings, as_table, as_text, fields, leaves
-from interpose.testing.contracts.settings_rules import same, without_settings
 
 _EXPECTED: Final = "the settings that the same value in a file gives"
 

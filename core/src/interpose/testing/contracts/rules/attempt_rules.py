@@ -11,13 +11,13 @@ from ag_ui.core import BaseEvent
 from interpose.testing.contracts.bench import Bench
 from interpose.testing.contracts.endings import template
 from interpose.testing.contracts.finding import Finding
-from interpose.testing.contracts.isolation_rules import listed
 from interpose.testing.contracts.neighbours import DOES, repeats
 from interpose.testing.contracts.outcomes import Outcome, errors, outcome
 from interpose.testing.contracts.players import StreamPlayer, players
 from interpose.testing.contracts.playing import listening
 from interpose.testing.contracts.recording import own_streams
 from interpose.testing.contracts.rule import Rule
+from interpose.testing.contracts.rules.isolation_rules import listed
 from interpose.testing.contracts.scripts import Script, message
 from interpose.testing.contracts.state_image import StateImage
 from interpose.testing.contracts.subject import Subject

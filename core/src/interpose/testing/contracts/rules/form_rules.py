@@ -17,8 +17,8 @@ from interpose.testing.contracts.folding import Said, difference, fold
 from interpose.testing.contracts.material import Case, calls, halves, sentences, subagents
 from interpose.testing.contracts.playing import play
 from interpose.testing.contracts.rule import Rule
+from interpose.testing.contracts.rules.stream_rules import no_stream
 from interpose.testing.contracts.shrinking import smallest
-from interpose.testing.contracts.stream_rules import no_stream
 from interpose.testing.contracts.subject import Subject
 from interpose.testing.events import reasoning, text
 from interpose.text import TextTransform

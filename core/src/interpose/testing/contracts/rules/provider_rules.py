@@ -16,13 +16,13 @@ from interpose.authoring import Layer, Middleware, kebab
 from interpose.capability import Capability
 from interpose.context import LifespanContext, RunContext
 from interpose.errors import StartupError, UsageError
-from interpose.testing.contracts.capability_rules import reader
 from interpose.testing.contracts.finding import Finding
 from interpose.testing.contracts.parts import ProviderSubject
 from interpose.testing.contracts.playing import listening
 from interpose.testing.contracts.protocols import protocol_faults
 from interpose.testing.contracts.remaining import Leftovers
 from interpose.testing.contracts.rule import Rule
+from interpose.testing.contracts.rules.capability_rules import reader
 from interpose.testing.hosts import KitHost
 
 Behaviour = Callable[[Any], Awaitable[None] | None]

@@ -6,11 +6,16 @@ from dataclasses import replace
 from typing import Final
 
 from interpose.errors import StartupError
-from interpose.testing.contracts import environment_rules, secret_rules, settings_rules
 from interpose.testing.contracts.finding import Finding
 from interpose.testing.contracts.parts import PartSubject
 from interpose.testing.contracts.rule import Rule
-from interpose.testing.contracts.secret_rules import exposed, overheard, renewed, without_secrets
+from interpose.testing.contracts.rules import environment_rules, secret_rules, settings_rules
+from interpose.testing.contracts.rules.secret_rules import (
+    exposed,
+    overheard,
+    renewed,
+    without_secrets,
+)
 
 
 async def hidden(subject: PartSubject) -> Finding | None:

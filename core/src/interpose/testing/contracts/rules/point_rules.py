@@ -13,8 +13,8 @@ from interpose.testing.contracts.exercising import exercise
 from interpose.testing.contracts.finding import Finding
 from interpose.testing.contracts.playing import Heard
 from interpose.testing.contracts.rule import Rule
+from interpose.testing.contracts.rules.settings_rules import variants
 from interpose.testing.contracts.setting_forms import as_plain
-from interpose.testing.contracts.settings_rules import variants
 from interpose.testing.contracts.subject import Subject, declared
 
 _POSITION: Final = frozenset({"iteration", "phase", "provider", "model_id", "message_id"})

@@ -23,8 +23,8 @@ from interpose.testing.contracts.exercising import exercise
 from interpose.testing.contracts.finding import Finding
 from interpose.testing.contracts.playing import case_agent, host_of
 from interpose.testing.contracts.rule import Rule
+from interpose.testing.contracts.rules.settings_rules import without_settings
 from interpose.testing.contracts.setting_forms import HasSettings, fields, with_secrets
-from interpose.testing.contracts.settings_rules import without_settings
 from interpose.testing.contracts.subject import Subject, declared
 
 _SECRET: Final = re.compile(

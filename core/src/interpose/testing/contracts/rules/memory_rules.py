@@ -14,7 +14,7 @@ from interpose.testing.contracts.finding import Finding
 from interpose.testing.contracts.playing import CaseAgent, case_agent, play_agent
 from interpose.testing.contracts.retained import kept_by
 from interpose.testing.contracts.rule import Rule
-from interpose.testing.contracts.stream_rules import no_stream
+from interpose.testing.contracts.rules.stream_rules import no_stream
 from interpose.testing.contracts.subject import Subject
 from interpose.testing.contracts.watching import watched
 from interpose.testing.events import text

@@ -23,8 +23,8 @@ from interpose.testing.contracts.folding import expanded
 from interpose.testing.contracts.material import calls, halves, sentences, snapshot
 from interpose.testing.contracts.playing import Heard, play
 from interpose.testing.contracts.rule import Rule
+from interpose.testing.contracts.rules.stream_rules import no_stream
 from interpose.testing.contracts.shrinking import smallest
-from interpose.testing.contracts.stream_rules import no_stream
 from interpose.testing.contracts.subject import Subject
 from interpose.testing.events import reasoning, text, tool_call
 from interpose.text import TextTransform
