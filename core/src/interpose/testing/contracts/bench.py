@@ -31,7 +31,10 @@ _TURNS: Final = 120
 _NAPS: Final = 200
 """Naps of :data:`_NAP` seconds that what waits gets in the end, for work that threads do."""
 _NAP: Final = 0.01
-_DEEP: Final = 4
+_STEPS: Final = frozenset(
+    {"async_generator_asend", "async_generator_athrow", "anext_awaitable", "coroutine_wrapper"}
+)
+"""What is awaited in a step of a generator, or through ``__await__``."""
 _PREFIXES: Final = ("cr", "ag", "gi")
 """Of the attributes of coroutines, and of the two kinds of generators."""
 
@@ -212,6 +215,7 @@ def where(task: asyncio.Task[Any], files: Iterable[str], *, only: bool = False) 
 def _frames(waiting: Any) -> Iterator[FrameType]:
     """Yield the frames of a coroutine and of what it awaits, the outermost first."""
     seen: set[int] = set()
+    executing = {id(frame) for top in sys._current_frames().values() for frame in _stack(top)}  # noqa: SLF001 - there is no other way
     waiting = _with_frame(waiting)
     while waiting is not None and id(waiting) not in seen:
         seen.add(id(waiting))
@@ -219,10 +223,18 @@ def _frames(waiting: Any) -> Iterator[FrameType]:
             (each for each in ("cr", "ag", "gi") if hasattr(waiting, f"{each}_frame")), ""
         )
         frame = getattr(waiting, f"{prefix}_frame", None)
+        if id(frame) in executing:
+            return  # what it awaits is not to be read now: CPython 3.12.1 crashes
         if frame is not None:
             yield frame
         awaited = "gi_yieldfrom" if prefix == "gi" else f"{prefix}_await"
         waiting = _with_frame(getattr(waiting, awaited, None))
+
+
+def _stack(top: FrameType | None) -> Iterator[FrameType]:
+    while top is not None:
+        yield top
+        top = top.f_back
 
 
 def _with_frame(waiting: Any) -> Any:
@@ -230,12 +242,10 @@ def _with_frame(waiting: Any) -> Any:
 
     The awaitable of a step of an asynchronous generator does not tell whose step it is.
     """
-    level = [] if waiting is None else [waiting]
-    for _ in range(_DEEP):
-        for each in level:
-            if any(getattr(each, f"{prefix}_frame", None) for prefix in _PREFIXES):
-                return each
-        level = gc.get_referents(*level) if level else []
+    found = [waiting, *(gc.get_referents(waiting) if type(waiting).__name__ in _STEPS else ())]
+    for each in found:
+        if any(getattr(each, f"{prefix}_frame", None) for prefix in _PREFIXES):
+            return each
     return None
 
 
