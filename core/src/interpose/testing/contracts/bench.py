@@ -242,11 +242,16 @@ def _with_frame(waiting: Any) -> Any:
 
     The awaitable of a step of an asynchronous generator does not tell whose step it is.
     """
-    found = [waiting, *(gc.get_referents(waiting) if type(waiting).__name__ in _STEPS else ())]
-    for each in found:
+    for each in (waiting, *(gc.get_referents(waiting) if _is_step(waiting) else ())):
         if any(getattr(each, f"{prefix}_frame", None) for prefix in _PREFIXES):
             return each
+        if each is not waiting and _is_step(each):
+            return _with_frame(each)
     return None
+
+
+def _is_step(waiting: Any) -> bool:
+    return type(waiting).__name__ in _STEPS
 
 
 def own_files(cls: type) -> list[str]:
