@@ -14,7 +14,7 @@ from interpose.testing.contracts.rule import Named, On_contra, Rule
 
 Status = Literal["passed", "failed", "excused", "spared"]
 
-HANGS: Final = 120.0
+HANGS: Final = 60.0
 """Seconds after which a check counts as hanging; no check that works comes near it."""
 
 

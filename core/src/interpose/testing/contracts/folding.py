@@ -49,7 +49,7 @@ def fold(events: Iterable[BaseEvent]) -> Said:
     """Return what a stream says: each text whole, in the order in which the texts began.
 
     Ids are not compared, nor what looks like one (a UUID, a long hex number): two runs differ in
-    them. Timestamps are left out.
+    them. Timestamps and metadata are left out: they may count events.
     """
     folding = _Folding()
     for event in expanded(events):
@@ -124,7 +124,7 @@ def _call_begins(folding: _Folding, event: ToolCallStartEvent) -> None:
 
 def _whole(name: str) -> Callable[[_Folding, Any], None]:
     def handle(folding: _Folding, event: BaseEvent) -> None:
-        plain = event.model_copy(update={"timestamp": None})
+        plain = event.model_copy(update={"timestamp": None, "metadata": None})
         folding.put(name, f"{to_json(plain)}\n")
 
     return handle

@@ -36,6 +36,15 @@ _EARS: ContextVar[object] = ContextVar("_EARS", default=None)
 """Whose sink it is that tells."""
 
 
+def _asked() -> RunAgentInput:
+    """Return what runs are asked with.
+
+    The ids are the same each time: some layers decide by them, as a fair test of two variants
+    does, and plays are compared.
+    """
+    return user_input(thread_id="thread", run_id="run")
+
+
 class CaseAgent(ScriptedAgent):
     """Plays a case. It offers every point, so that any middleware may stand around it.
 
@@ -183,7 +192,7 @@ async def play_agent(
     with listening() as logged:
         async with make(subject, agent, **options) as host:
             events: list[BaseEvent] = []
-            async with host.run(user_input() if run_input is None else run_input) as run:
+            async with host.run(_asked() if run_input is None else run_input) as run:
                 async for event in run:
                     # As it is now: a real consumer has written it by the time it may change.
                     events.append(event.model_copy())
@@ -200,7 +209,7 @@ async def play_bare(
 ) -> tuple[BaseEvent, ...]:
     """Return what leaves when nothing stands around the agent."""
     async with make_host([], agent=ScriptedAgent(parts), strict=False) as host:
-        run = host.run(user_input() if run_input is None else run_input)
+        run = host.run(_asked() if run_input is None else run_input)
         return tuple([event async for event in run])
 
 
