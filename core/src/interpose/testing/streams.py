@@ -96,9 +96,7 @@ def play(
 
 def run_to_end(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine to its end, also where a loop runs already: then in a thread of its own."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
+    if asyncio._get_running_loop() is None:  # noqa: SLF001 - the public one raises
         return asyncio.run(work)
     done: list[T] = []
     failed: list[BaseException] = []

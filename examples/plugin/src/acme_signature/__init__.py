@@ -26,4 +26,7 @@ class Signature(Middleware[SignatureSettings]):
         if self.settings.first_only and self.signed > 1:
             return event
         words = f" {self.settings.text}"
-        return [TextMessageContentEvent(message_id=event.message_id, delta=words), event]
+        signed = TextMessageContentEvent(
+            message_id=event.message_id, subagent_run_id=event.subagent_run_id, delta=words
+        )
+        return [signed, event]

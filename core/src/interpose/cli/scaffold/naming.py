@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Final
 
+import interpose
 from interpose.errors import Problem
 from interpose.startup.discovery import Discovery, canonical
 
@@ -21,6 +22,10 @@ _COMMON: Final = frozenset(
     {"app", "common", "core", "main", "plugin", "plugins", "src", "test", "tests", "utils"}
 )
 """Top-level packages that too many distributions would ship."""
+_TAKEN: Final = frozenset(
+    {*interpose.__all__, "Counting", "Counts", "InMemory", "Limit", "Repeating", "Report", "Store"}
+)
+"""Names that the templates import or define; a class of the plugin cannot have one, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,7 @@ class Names:
 def name_problems(names: Names, discovery: Discovery, *, is_local: bool) -> Iterator[Problem]:
     """Yield why the names cannot be used; ``is_local``: for one file in an application."""
     given = names.distribution
-    if not _ID.match(given):
+    if not (_ID.match(given) and _ID.match(names.plugin)):
         yield Problem(
             "bad-name",
             f'"{given}" is no name for a plugin: names are lower case letters and digits, in '
@@ -56,6 +61,12 @@ def name_problems(names: Names, discovery: Discovery, *, is_local: bool) -> Iter
         )
         return
     module = names.plugin.replace("-", "_") if is_local else names.package
+    if keyword.iskeyword(names.stem) or names.stem in _TAKEN:
+        yield Problem(
+            "bad-name",
+            f'The class would be "{names.stem}", a name that the code already uses.',
+            hint="Choose a name that says whose it is, or what it does.",
+        )
     if keyword.iskeyword(module) or module in sys.stdlib_module_names or module in _COMMON:
         yield Problem(
             "bad-name",
@@ -98,4 +109,5 @@ def _taken(names: Names, discovery: Discovery) -> Iterator[Problem]:
 def _suggested(given: str) -> str:
     words = re.findall(r"[a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", given).lower())
     meant = "-".join(words)
-    return f"Write {meant}." if _ID.match(meant) else "For example: interpose-word-mask."
+    is_fine = _ID.match(meant) and _ID.match(meant.removeprefix(_PREFIX)) and meant != "interpose"
+    return f"Write {meant}." if is_fine and meant != given else "For example: interpose-word-mask."

@@ -151,6 +151,8 @@ def subject_of(
             f"contract takes a middleware class, not {cls!r}",
             hint="give the class itself, or what @middleware made of a function",
         )
+    if isinstance(samples, str):
+        raise UsageError("samples is a single text", hint=f"write samples=[{samples!r}]")
     facts = inspect_middleware(cls)
     if facts.faults:
         raise _refused(cls, "invalid-plugin", facts.faults)

@@ -28,7 +28,7 @@ from interpose.testing.contracts.setting_forms import HasSettings, fields, with_
 from interpose.testing.contracts.subject import Subject, declared
 
 _SECRET: Final = re.compile(
-    r"(?:^|_)(?:password|passwd|passphrase|secret|secrets|token|apikey|api_keys?|authorization"
+    r"(?:^|_)(?:password|passwd|pwd|jwt|bearer|connection_string|passphrase|secret|secrets|token|apikey|api_keys?|authorization"
     r"|credentials?|(?:private|signing|access|secret|encryption|hmac)_keys?|dsn)$"
 )
 _NO_SECRET: Final = re.compile(
