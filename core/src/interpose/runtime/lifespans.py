@@ -75,6 +75,7 @@ class Lifespans:
         try:
             await asyncio.shield(started)
         except asyncio.CancelledError:
+            started.cancel()  # nobody waits for the answer any more
             self._owner.cancel()
             await asyncio.wait([self._owner])
             raise
