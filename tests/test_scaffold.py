@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import venv
 from collections.abc import Mapping
 from pathlib import Path
@@ -64,7 +65,9 @@ def test_a_scaffold_passes_in_a_clean_environment(kind: str, tmp_path: Path) -> 
     folder = tmp_path / name
     venv.create(tmp_path / "venv", with_pip=True)
     bin_folder = tmp_path / "venv/bin"
-    clean = {"PATH": f"{bin_folder}:/usr/bin:/bin", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("INTERPOSE", "PYTHON"))}
+    kept.pop("VIRTUAL_ENV", None)
+    clean = {**kept, "PATH": f"{bin_folder}{os.pathsep}{os.environ.get('PATH', '')}"}
     extra = "[loop]" if kind == "loop" else ""
     tried(f"pip install --quiet '{ROOT / 'core'}{extra}'", tmp_path, clean)
     tried(f"interpose new {name} --kind {kind}", tmp_path, clean)
