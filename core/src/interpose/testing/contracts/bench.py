@@ -219,9 +219,7 @@ def _frames(waiting: Any) -> Iterator[FrameType]:
     waiting = _with_frame(waiting)
     while waiting is not None and id(waiting) not in seen:
         seen.add(id(waiting))
-        prefix = next(
-            (each for each in ("cr", "ag", "gi") if hasattr(waiting, f"{each}_frame")), ""
-        )
+        prefix = next((each for each in _PREFIXES if hasattr(waiting, f"{each}_frame")), "")
         frame = getattr(waiting, f"{prefix}_frame", None)
         if id(frame) in executing:
             return  # what it awaits is not to be read now: CPython 3.12.1 crashes
