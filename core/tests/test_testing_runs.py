@@ -180,6 +180,21 @@ def test_what_is_only_referred_to_weakly_is_not_held() -> None:
     assert holder([("shared", shared)], [thing]) == ""
 
 
+def test_an_event_loop_is_nothing_that_a_run_holds() -> None:
+    async def play() -> None:
+        event = asyncio.Event()
+        waiting = asyncio.create_task(event.wait())
+        await asyncio.sleep(0)
+        loop = asyncio.get_running_loop()
+        assert holder([("shared", {"event": event, "task": waiting})], [loop]) != ""
+        seen = numbers([("shared", {"event": event, "task": waiting})])
+        assert not [path for path in seen if "_loop" in path]
+        event.set()
+        await waiting
+
+    asyncio.run(play())
+
+
 def test_numbers_are_sizes_counts_and_locks() -> None:
     lock = threading.Lock()
     shared = SimpleNamespace(active=2, runs={"a": 1}, semaphore=asyncio.Semaphore(3), lock=lock)

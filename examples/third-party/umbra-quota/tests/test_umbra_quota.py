@@ -1,5 +1,4 @@
 import asyncio
-import sqlite3
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -23,7 +22,9 @@ class Time:
 
 
 def ledger(file: Path | None = None, now: Time | None = None, limit: int = 3) -> Ledger:
-    return Ledger(file, limit=limit, period=100.0, now=now or Time())
+    opened = Ledger(file, limit=limit, period=100.0, now=now or Time())
+    opened.open()
+    return opened
 
 
 @pytest.mark.parametrize(
@@ -113,6 +114,13 @@ def test_two_who_share_a_file_never_take_the_same_units(tmp_path: Path) -> None:
     asyncio.run(play())
 
 
+def test_what_was_closed_while_it_was_about_to_be_opened_stays_closed(tmp_path: Path) -> None:
+    late = Ledger(tmp_path / "quota.sqlite", limit=1, period=1.0, now=time.time)
+    late.close()
+    late.open()
+    assert not list(tmp_path.iterdir())
+
+
 seen: list[Quota] = []
 
 
@@ -147,11 +155,12 @@ def test_the_count_is_kept_beside_the_configuration_and_closed_with_the_host(
         for _ in range(2):
             async with host(tmp_path, "limit = 5", 'file = "quota.sqlite"') as running:
                 await running.run("Hello")
-        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        with pytest.raises(RuntimeError, match="not open"):
             await seen.pop().take("ada", 1)
 
     asyncio.run(play())
     kept = Ledger(tmp_path / "quota.sqlite", limit=5, period=86_400.0, now=time.time)
+    kept.open()
     assert asyncio.run(kept.remaining("ada")) == 3
     kept.close()
 

@@ -95,7 +95,12 @@ def held_by(path: str, found: object) -> Iterator[Root]:
 
 
 def is_open(found: object) -> bool:
-    """Whether the attributes of an object are looked at: it is an author's, or holds a lock."""
+    """Whether the attributes of an object are looked at: it is an author's, or holds a lock.
+
+    An event loop's are not: what is ready on it, and what is due, is everybody's.
+    """
+    if isinstance(found, asyncio.AbstractEventLoop):
+        return False
     module = type(found).__module__
     top = module.partition(".")[0]
     if top in _CLOSED or top == "builtins":

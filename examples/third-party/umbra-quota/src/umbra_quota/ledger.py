@@ -32,6 +32,9 @@ class Ledger:
 
     Periods follow each other without a gap since the epoch, so that with a period of a day all
     begin at midnight UTC. ``now`` returns seconds since the epoch, ``period`` is in seconds.
+
+    It is to be opened, and closed, which can be done at any time and from any thread: a start that
+    is cancelled closes it while another thread still opens it.
     """
 
     def __init__(
@@ -42,14 +45,19 @@ class Ledger:
         self._now = now
         # SQLite waits for disks and for other processes, so each call has a thread of its own.
         self._lock = Lock()
-        self._database = sqlite3.connect(
-            file or ":memory:", timeout=_BUSY, isolation_level=None, check_same_thread=False
-        )
-        try:
+        self._file = file or ":memory:"
+        self._database: sqlite3.Connection | None = None
+        self._closed = False
+
+    def open(self) -> None:
+        """Open the database, and make its table where there is none."""
+        with self._lock:
+            if self._closed:
+                return
+            self._database = sqlite3.connect(
+                self._file, timeout=_BUSY, isolation_level=None, check_same_thread=False
+            )
             self._database.execute(_TABLE)
-        except sqlite3.Error:
-            self._database.close()
-            raise
 
     async def take(self, subject: str, units: int, /) -> Granted:
         """Take units of a subject's quota, if it has so many left."""
@@ -64,12 +72,15 @@ class Ledger:
     def close(self) -> None:
         """Close the database, after the calls that are under way."""
         with self._lock:
-            self._database.close()
+            self._closed = True
+            if self._database is not None:
+                self._database.close()
+                self._database = None
 
     def _take(self, subject: str, units: int) -> Granted:
         with self._transaction() as database:
             now = self._now()
-            used, ends = self._used(subject, now)
+            used, ends = self._used(database, subject, now)
             left = max(self._limit - used, 0)
             if units > self._limit:
                 return Granted(granted=False, remaining=left, retry_after=None)
@@ -84,13 +95,13 @@ class Ledger:
             return Granted(granted=True, remaining=left - units, retry_after=0.0)
 
     def _remaining(self, subject: str) -> int:
-        with self._transaction():
-            used, _ = self._used(subject, self._now())
+        with self._transaction() as database:
+            used, _ = self._used(database, subject, self._now())
             return max(self._limit - used, 0)
 
-    def _used(self, subject: str, now: float) -> tuple[int, float]:
+    def _used(self, database: sqlite3.Connection, subject: str, now: float) -> tuple[int, float]:
         """Return the units that are used, and the end of the period that they count for."""
-        found: tuple[int, float] | None = self._database.execute(
+        found: tuple[int, float] | None = database.execute(
             "SELECT units, ends FROM used WHERE subject = ? AND ends > ?", (subject, now)
         ).fetchone()
         return found or (0, (now // self._period + 1) * self._period)
@@ -99,10 +110,13 @@ class Ledger:
     def _transaction(self) -> Generator[sqlite3.Connection]:
         """Read and write as one: two runs, or two processes, never take the same units."""
         with self._lock:
-            self._database.execute("BEGIN IMMEDIATE")
+            database = self._database
+            if database is None:
+                raise RuntimeError("the ledger is not open: the host that opens it has stopped")
+            database.execute("BEGIN IMMEDIATE")
             try:
-                yield self._database
+                yield database
             except BaseException:
-                self._database.execute("ROLLBACK")
+                database.execute("ROLLBACK")
                 raise
-            self._database.execute("COMMIT")
+            database.execute("COMMIT")

@@ -39,10 +39,9 @@ class QuotaProvider(Provider[QuotaSettings]):
     ) -> AsyncGenerator[None]:
         """Open the ledger, provide it, and close it after the last run."""
         file = settings.file and ctx.folder / settings.file
-        ledger = await asyncio.to_thread(
-            Ledger, file, limit=settings.limit, period=settings.period, now=ctx.clock.time
-        )
+        ledger = Ledger(file, limit=settings.limit, period=settings.period, now=ctx.clock.time)
         try:
+            await asyncio.to_thread(ledger.open)
             ctx.provide(QUOTA, ledger)
             yield
         finally:
