@@ -1,44 +1,29 @@
-"""Benchmarks, run by name: ``cd tests && python -m benchmarks load``.
+"""Benchmarks: Interpose beside what a user would pick instead, on the same work, as ratios.
 
-Without a name all of them run, one after another. ``--help`` after a name shows its options. The
-exit status is 1 when one of them finds a property violated.
+``python -m benchmarks`` runs every workload, ``python -m benchmarks startup memory`` some of them,
+and ``python -m benchmarks load`` the load test, which has options of its own. ``--quick`` measures
+within 50 seconds what guards against regressions, without peers, and exits with 1 when a ratio is
+beyond its guard.
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Final
 
+from . import comparing
 from .load import command as load
-
-
-class Benchmark(Protocol):
-    """A module that holds a benchmark."""
-
-    SUMMARY: str
-
-    def add_options(self, parser: argparse.ArgumentParser, /) -> None:
-        """Declare its options; each has a default."""
-
-    def main(self, options: argparse.Namespace, /) -> int:
-        """Run it, and return the exit status."""
-
+from .results import Benchmark
 
 BENCHMARKS: Final[dict[str, Benchmark]] = {"load": load}
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run what is named, or everything."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    names = parser.add_subparsers(dest="name", metavar="NAME")
-    for name, benchmark in BENCHMARKS.items():
-        benchmark.add_options(names.add_parser(name, help=benchmark.SUMMARY))
-    options = parser.parse_args(arguments)
-    if options.name is not None:
-        return BENCHMARKS[options.name].main(options)
-    return max(main([name]) for name in BENCHMARKS)
+    """Run what is named; without a name, the comparison of all workloads."""
+    if arguments and arguments[0] in BENCHMARKS:
+        return BENCHMARKS[arguments[0]].run(arguments[1:])
+    return comparing.run(arguments, others=BENCHMARKS)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import platform
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from statistics import quantiles
@@ -27,6 +28,13 @@ from .workload import FAULTS
 SUMMARY: Final = "many streaming clients at once: no error, no leak, one end for each run"
 _SAMPLE: Final = 0.5
 _PERCENT: Final = 100
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run it with the arguments of a command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks load")
+    add_options(parser)
+    return main(parser.parse_args(arguments))
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
