@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interpose.startup.graph import (
+    Leading,
     graph_of,
     needed_first,
     reachable,
@@ -54,3 +56,37 @@ def test_needed_first_pulls_the_needed_forward_and_leaves_the_needing_in_place()
     graph = graph_of("abcd", [("d", "a")])
     assert needed_first(graph) == ["d", "a", "b", "c"]
     assert sort(graph, dict(zip("abcd", range(4), strict=True))) == ["b", "c", "d", "a"]
+
+
+@quick
+@given(edges)
+def test_leading_knows_every_path_and_finds_the_shortest_that_a_search_finds(
+    pairs: list[tuple[int, int]],
+) -> None:
+    graph = graph_of(NODES, [(tail, head) for tail, head in pairs if tail < head])
+    leading = Leading(graph)
+    for start in graph:
+        assert {goal for goal in graph if leading.leads(start, goal)} == reachable(graph, start)
+        for goal in reachable(graph, start):
+            assert leading.path(start, goal) == shortest_path(graph, start, goal)
+
+
+@quick
+@given(edges, st.integers(0, 7))
+def test_a_path_that_must_be_shorter_is_the_shortest_or_none(
+    pairs: list[tuple[int, int]], limit: int
+) -> None:
+    graph = graph_of(NODES, pairs)
+    for start in graph:
+        for goal in graph:
+            path = shortest_path(graph, start, goal)
+            fits = len(path or ()) < limit
+            assert shortest_path(graph, start, goal, shorter_than=limit) == (path if fits else None)
+            assert shortest_path(graph, start, goal, shorter_than=math.inf) == path
+
+
+def test_the_first_of_the_shortest_cycles_of_a_knot_is_the_one_shown() -> None:
+    graph = graph_of("dcba", [*pairwise("abca"), *pairwise("bda"), *pairwise("dcd")])
+    assert shortest_cycles(graph) == [["d", "c", "d"]]
+    graph = graph_of("dcba", [*pairwise("abca"), *pairwise("bda")])
+    assert shortest_cycles(graph) == [["d", "a", "b", "d"]]

@@ -8,7 +8,7 @@ models, agents and the application. :func:`bind` finds the provider of everythin
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from interpose.errors import Problem
@@ -44,11 +44,21 @@ class Market:
     assume_application: bool = False
     choices: tuple[Choice, ...] = ()
     offers: tuple[Offer, ...] = ()
+    _providers: Mapping[tuple[str, int], list[PartCandidate]] = field(
+        init=False, repr=False, compare=False
+    )
 
-    def providers(self, key: tuple[str, int]) -> list[PartCandidate]:
+    def __post_init__(self) -> None:
+        """Index the parts once: every requirement asks for its providers."""
+        found: dict[tuple[str, int], list[PartCandidate]] = {}
+        for part in sorted(self.parts, key=part_order):
+            for key in dict.fromkeys(item.key for item in part.provides):
+                found.setdefault(key, []).append(part)
+        object.__setattr__(self, "_providers", found)
+
+    def providers(self, key: tuple[str, int]) -> Sequence[PartCandidate]:
         """Return the active parts that provide this capability, in file order."""
-        found = [part for part in self.parts if any(item.key == key for item in part.provides)]
-        return sorted(found, key=part_order)
+        return self._providers.get(key, ())
 
     def promised(self, capability: CapabilityRef) -> bool:
         """Say whether the application provides it."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 
 from interpose.errors import Problem
 from interpose.plan import (
@@ -10,6 +12,7 @@ from interpose.plan import (
     CapabilityUse,
     Edge,
     LifespanStep,
+    OverruledWish,
     PartRef,
     Plan,
     PlannedHook,
@@ -37,11 +40,18 @@ def make_plan(
     """Put together the plan of one agent. ``resolution`` must have an order."""
     known = {layer.id: layer for layer in layers}
     chain = [known[layer_id] for layer_id in resolution.order or ()]
-    uses = _Uses(tuple(bindings))
+    uses = _Uses(bindings)
     touching: dict[str, list[Edge]] = {}
     for edge in resolution.edges:
         touching.setdefault(edge.outer, []).append(edge)
         touching.setdefault(edge.inner, []).append(edge)
+    overruled: dict[str, list[OverruledWish]] = {}
+    for item in resolution.overruled:
+        overruled.setdefault(item.wish.outer, []).append(item)
+        overruled.setdefault(item.wish.inner, []).append(item)
+    companions = Counter(layer.effective_stage for layer in chain)
+    *seen_input, agent_sees = _input_views(chain)
+    seen_events = _events_views(chain)
     return Plan(
         agent=_part(agent, uses),
         points=agent.points,
@@ -54,31 +64,29 @@ def make_plan(
                 version=layer.version,
                 place=layer.place,
                 stage=layer.effective_stage,
-                reason=reason(layer, chain, resolution, known),
+                reason=_reason(layer, companions, resolution, known),
                 held_by=resolution.held.get(layer.id, ()),
                 edges=tuple(touching.get(layer.id, ())),
-                overruled=tuple(
-                    item
-                    for item in resolution.overruled
-                    if layer.id in (item.wish.outer, item.wish.inner)
-                ),
+                overruled=tuple(overruled.get(layer.id, ())),
                 hooks=tuple(
                     PlannedHook(name, point, point in agent.points)
                     for name, point in layer.hooks.items()
                 ),
                 requires=uses.requires(layer.part),
                 provides=uses.provides(layer.part),
-                sees_input=input_view(chain[: position - 1]),
-                sees_events=events_view(chain[position:]),
+                sees_input=sees_input,
+                sees_events=sees_events,
                 rewrites_history=layer.rewrites_history,
                 observes_only=layer.observes_only,
                 form=layer.form,
                 on_failure=on_failure[layer.id],
                 settings=layer.settings,
             )
-            for position, layer in enumerate(chain, 1)
+            for position, (layer, sees_input, sees_events) in enumerate(
+                zip(chain, seen_input, seen_events, strict=True), 1
+            )
         ),
-        agent_sees=input_view(chain),
+        agent_sees=agent_sees,
         parts=tuple(_part(part, uses) for part in parts),
         setup_order=setup_order,
         lifespan_order=lifespan_order,
@@ -88,49 +96,61 @@ def make_plan(
     )
 
 
-def events_view(further_in: Sequence[Candidate]) -> View:
-    """Return what events have passed before they reach a layer: they come from the innermost."""
-    altering = [layer for layer in further_in if layer.alters_the_stream]
-    return View(
-        masked_by=tuple(layer.id for layer in altering if _masks(layer)),
-        changed_by=tuple(layer.id for layer in altering if not _masks(layer)),
+def _events_views(chain: Sequence[Candidate]) -> list[View]:
+    """Return for each layer what events have passed before: they come from the innermost."""
+    passed = accumulate(
+        map(_done_to_events, reversed(chain)), lambda seen, by: _both(by, seen), initial=View()
     )
+    return list(passed)[-2::-1]
 
 
-def input_view(further_out: Sequence[Candidate]) -> View:
-    """Return what the input has passed before it reaches a layer: it comes from the outermost."""
-    masking = [layer for layer in further_out if layer.covers_input and not layer.observes_only]
-    return View(
-        masked_by=tuple(layer.id for layer in masking),
-        changed_by=tuple(
-            layer.id
-            for layer in further_out
-            if layer not in masking
-            and not layer.observes_only
-            and ("on_input" in layer.hooks or layer.has_around_run)
-        ),
-    )
+def _input_views(chain: Sequence[Candidate]) -> list[View]:
+    """Return for each layer, and the agent behind them, what the input has passed before."""
+    return list(accumulate(map(_done_to_input, chain), _both, initial=View()))
 
 
-def _masks(layer: Candidate) -> bool:
-    return layer.rewrites_history or layer.text_transform
+def _both(outer: View, inner: View) -> View:
+    """Join what two parts of a chain do; where one does nothing, the other's view is shared."""
+    if not outer.masked_by and not outer.changed_by:
+        return inner
+    if not inner.masked_by and not inner.changed_by:
+        return outer
+    return View(outer.masked_by + inner.masked_by, outer.changed_by + inner.changed_by)
 
 
-def reason(
+def _done_to_events(layer: Candidate) -> View:
+    if not layer.alters_the_stream:
+        return View()
+    masks = layer.rewrites_history or layer.text_transform
+    return View(masked_by=(layer.id,)) if masks else View(changed_by=(layer.id,))
+
+
+def _done_to_input(layer: Candidate) -> View:
+    if layer.observes_only:
+        return View()
+    if layer.covers_input:
+        return View(masked_by=(layer.id,))
+    changes = "on_input" in layer.hooks or layer.has_around_run
+    return View(changed_by=(layer.id,)) if changes else View()
+
+
+def _reason(
     layer: Candidate,
-    chain: Sequence[Candidate],
+    companions: Mapping[str, int],
     resolution: Resolution,
     known: Mapping[str, Candidate],
 ) -> str:
-    """Say why a layer sits where it does: the edges that moved it, else its stage."""
+    """Say why a layer sits where it does: the edges that moved it, else its stage.
+
+    ``companions``: how many layers each stage has.
+    """
     held = resolution.held.get(layer.id, ())
     if held:
         return "; ".join(_because(edge, layer, known) for edge in held)
     stage = f"stage {layer.effective_stage}"
     if layer.stage and layer.stage_place:
         stage += f" ({layer.stage_place})"
-    companions = [item for item in chain if item.effective_stage == layer.effective_stage]
-    return f"{stage}, file order" if len(companions) > 1 else stage
+    return f"{stage}, file order" if companions[layer.effective_stage] > 1 else stage
 
 
 def _because(edge: Edge, layer: Candidate, known: Mapping[str, Candidate]) -> str:
@@ -151,33 +171,32 @@ def _because(edge: Edge, layer: Candidate, known: Mapping[str, Candidate]) -> st
 class _Uses:
     """The bindings of one agent, looked up from both ends."""
 
-    def __init__(self, bindings: tuple[Binding, ...]) -> None:
-        self._bindings = bindings
+    def __init__(self, bindings: Iterable[Binding]) -> None:
+        self._required: dict[PartRef, list[CapabilityUse]] = {}
+        self._users: dict[tuple[tuple[str, int], PartRef], list[PartRef]] = {}
+        for item in bindings:
+            wanted = item.capability
+            self._required.setdefault(item.consumer, []).append(
+                CapabilityUse(
+                    wanted.name, wanted.version, wanted.scope, item.optional, item.providers
+                )
+            )
+            for provider in dict.fromkeys(item.providers):
+                self._users.setdefault((wanted.key, provider), []).append(item.consumer)
 
     def requires(self, part: PartCandidate) -> tuple[CapabilityUse, ...]:
-        return tuple(
-            CapabilityUse(
-                item.capability.name,
-                item.capability.version,
-                item.capability.scope,
-                item.optional,
-                item.providers,
-            )
-            for item in self._bindings
-            if item.consumer == part.ref
-        )
+        return tuple(self._required.get(part.ref, ()))
 
     def provides(self, part: PartCandidate) -> tuple[CapabilityUse, ...]:
         return tuple(
-            CapabilityUse(item.name, item.version, item.scope, False, self._users(part, item.key))
+            CapabilityUse(
+                item.name,
+                item.version,
+                item.scope,
+                False,
+                tuple(self._users.get((item.key, part.ref), ())),
+            )
             for item in part.provides
-        )
-
-    def _users(self, part: PartCandidate, key: tuple[str, int]) -> tuple[PartRef, ...]:
-        return tuple(
-            item.consumer
-            for item in self._bindings
-            if item.capability.key == key and part.ref in item.providers
         )
 
 

@@ -6,9 +6,11 @@ A graph is a mapping from each node to its successors; every node is a key.
 from __future__ import annotations
 
 import heapq
+import math
 from collections import deque
-from collections.abc import Collection, Hashable, Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 N = TypeVar("N", bound=Hashable)
 Graph = Mapping[N, Collection[N]]
@@ -55,25 +57,61 @@ def needed_first(graph: Graph[N]) -> list[N]:
     return sort(_reversed(graph), last_first)[::-1]
 
 
-def shortest_path(graph: Graph[N], start: N, goal: N) -> list[N] | None:
+def shortest_path(
+    graph: Graph[N],
+    start: N,
+    goal: N,
+    *,
+    shorter_than: float = math.inf,
+    through: Callable[[N], bool] | None = None,
+) -> list[N] | None:
     """Return the nodes of a shortest path of at least one edge, both ends included, or None.
 
-    With ``start == goal`` it is the shortest cycle through that node.
+    With ``start == goal`` it is the shortest cycle through that node. ``shorter_than``: the number
+    of nodes that it must stay below. ``through``: leaves out nodes that cannot lead to the goal.
     """
     came_from: dict[N, N] = {}
-    queue = deque([start])
+    queue = deque([(start, 1)])
     while queue:
-        node = queue.popleft()
+        node, length = queue.popleft()
+        if length + 1 >= shorter_than:
+            return None
         for head in graph[node]:
             if head == goal:
                 path = [goal, node]
                 while path[-1] != start:
                     path.append(came_from[path[-1]])
                 return path[::-1]
-            if head not in came_from and head != start:
+            if head not in came_from and head != start and (through is None or through(head)):
                 came_from[head] = node
-                queue.append(head)
+                queue.append((head, length + 1))
     return None
+
+
+class Leading(Generic[N]):
+    """Which nodes of a graph without cycles lead to which, for many questions about it.
+
+    A set of nodes is kept as the bits of one integer, so that joining two costs next to nothing.
+    """
+
+    def __init__(self, graph: Graph[N]) -> None:
+        self._graph = graph
+        self._bit = {node: 1 << index for index, node in enumerate(graph)}
+        self._behind: dict[N, int] = {}
+        for node in reversed(sort(graph, self._bit)):
+            behind = 0
+            for head in graph[node]:
+                behind |= self._bit[head] | self._behind[head]
+            self._behind[node] = behind
+
+    def leads(self, start: N, goal: N) -> bool:
+        """Say whether there is a path of at least one edge."""
+        return bool(self._behind[start] & self._bit[goal])
+
+    def path(self, start: N, goal: N) -> list[N]:
+        """Return a shortest path; there must be one."""
+        through = partial(self.leads, goal=goal)
+        return shortest_path(self._graph, start, goal, through=through) or []
 
 
 def reachable(graph: Graph[N], start: N) -> set[N]:
@@ -94,35 +132,63 @@ def shortest_cycles(graph: Graph[N]) -> list[list[N]]:
     Each cycle starts at its earliest node in the graph's own order and ends with it again.
     """
     rank = {node: index for index, node in enumerate(graph)}
-    remaining = _knots(graph)
     cycles: list[list[N]] = []
-    while remaining:
-        found = (shortest_path(remaining, node, node) for node in remaining)
-        cycle = min((path for path in found if path), key=len)
+    for knot in _knots(graph):
+        cycle: list[N] = []
+        for node in knot:
+            limit = len(cycle) or math.inf
+            cycle = shortest_path(knot, node, node, shorter_than=limit) or cycle
         cycle = cycle[:-1]
         start = min(range(len(cycle)), key=lambda index: rank[cycle[index]])
         cycles.append([*cycle[start:], *cycle[:start], cycle[start]])
-        knot = reachable(remaining, cycle[0])
-        knot = {node for node in knot if cycle[0] in reachable(remaining, node)}
-        remaining = _knots(_without(remaining, knot))
     return sorted(cycles, key=lambda cycle: rank[cycle[0]])
 
 
-def _knots(graph: Graph[N]) -> Graph[N]:
-    """Strip nodes that no cycle can go through: before the first and behind the last one."""
-    priority = {node: index for index, node in enumerate(graph)}
-    for _ in range(2):
-        graph = _without(graph, set(sort(graph, priority)))
-        graph = _reversed(graph)
-    return graph
+def _knots(graph: Graph[N]) -> Iterator[Graph[N]]:
+    """Return the parts whose nodes all reach each other, as graphs in the graph's own order.
+
+    From the node that a search leaves last, what leads to it and is in no knot yet is its knot
+    (the algorithm of Kosaraju).
+    """
+    rank = {node: index for index, node in enumerate(graph)}
+    against = _reversed(graph)
+    knot_of: dict[N, N] = {}
+    for last in reversed(_left(graph)):
+        if last in knot_of:
+            continue
+        knot_of[last] = last
+        knot = [last]
+        for node in knot:  # grows as it is walked
+            for tail in against[node]:
+                if tail not in knot_of:
+                    knot_of[tail] = last
+                    knot.append(tail)
+        if len(knot) > 1 or last in graph[last]:
+            yield {
+                tail: sorted(
+                    (h for h in graph[tail] if knot_of.get(h) == last), key=rank.__getitem__
+                )
+                for tail in sorted(knot, key=rank.__getitem__)
+            }
 
 
-def _without(graph: Graph[N], gone: set[N]) -> Graph[N]:
-    return {
-        node: [head for head in heads if head not in gone]
-        for node, heads in graph.items()
-        if node not in gone
-    }
+def _left(graph: Graph[N]) -> list[N]:
+    """Return the nodes in the order in which a search, the deepest first, has done with them."""
+    left: list[N] = []
+    met: set[N] = set()
+    for root in graph:
+        way = [] if root in met else [(root, iter(graph[root]))]
+        met.add(root)
+        while way:
+            node, heads = way[-1]
+            head = next((head for head in heads if head not in met), None)
+            if head is None:
+                left.append(node)
+                way.pop()
+            else:
+                met.add(head)
+                way.append((head, iter(graph[head])))
+    return left
 
 
 def _reversed(graph: Graph[N]) -> Graph[N]:

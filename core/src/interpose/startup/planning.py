@@ -299,19 +299,23 @@ def _lifespans(
     starting = [part for part in parts if part.scope == "host" or part.kind == "layer"]
     bindings = [*host_bindings, *(item for chain in chains for item in chain.bindings)]
     order, stuck = start_order(starting, bindings, "host")
-    return [step for ref in order for step in _steps(ref, chains)], stuck
+    served: dict[str, dict[str, list[str]]] = {}
+    for chain in chains:
+        for layer in chain.layers:
+            if layer.active:
+                users = served.setdefault(layer.id, {})
+                users.setdefault(layer.settings_key, []).append(chain.agent.id)
+    return [step for ref in order for step in _steps(ref, served.get(ref.id, {}), chains)], stuck
 
 
-def _steps(ref: PartRef, chains: Sequence[_Chain]) -> list[LifespanStep]:
+def _steps(
+    ref: PartRef, users: Mapping[str, Sequence[str]], chains: Sequence[_Chain]
+) -> list[LifespanStep]:
+    """Return the lifespans of a part. ``users``: the agents of a layer, by its settings."""
     if ref.kind == "agent":
         return [LifespanStep(ref, (ref.id,))]
     if ref.kind != "layer":
         return [LifespanStep(ref)]
-    users: dict[str, list[str]] = {}
-    for chain in chains:
-        for layer in chain.layers:
-            if layer.active and layer.id == ref.id:
-                users.setdefault(layer.settings_key, []).append(chain.agent.id)
     if [len(agents) for agents in users.values()] == [len(chains)]:
         return [LifespanStep(ref)]
     return [LifespanStep(ref, tuple(agents)) for agents in users.values()]

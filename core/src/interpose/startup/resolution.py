@@ -27,7 +27,7 @@ from interpose.startup.edges import (
     collect_edges,
     explain_chain,
 )
-from interpose.startup.graph import graph_of, reachable, shortest_cycles, shortest_path, sort
+from interpose.startup.graph import Leading, graph_of, shortest_cycles, sort
 
 _WALLS = (HISTORY_WALL, EXPANSION_WALL)
 _RANK = {"operator": 0, "capability": 1, "wall": 2, "middleware": 3}
@@ -72,14 +72,16 @@ def resolve(layers: Iterable[Candidate], ordered: Iterable[Edge] = ()) -> Resolu
     edges = sorted({*declared, *ordered}, key=_edge_key)
     nodes = [layer.id for layer in base]
 
-    musts = [edge for edge in edges if edge.strength == "must"]
-    impossible = _cycles(nodes, musts, _must_cycle)
-    if impossible:
-        return Resolution(None, tuple(edges), problems=(*problems, *impossible))
-    edges, overruled = _overrule(nodes, edges, musts)
-    impossible = _cycles(nodes, edges, _wish_cycle)
-    if impossible:
-        return Resolution(None, tuple(edges), overruled, problems=(*problems, *impossible))
+    overruled: tuple[OverruledWish, ...] = ()
+    if _has_cycle(_graph(nodes, edges)):  # otherwise no must is against another one, or a wish
+        musts = [edge for edge in edges if edge.strength == "must"]
+        impossible = _cycles(nodes, musts, _must_cycle)
+        if impossible:
+            return Resolution(None, tuple(edges), problems=(*problems, *impossible))
+        edges, overruled = _overrule(nodes, edges, musts)
+        impossible = _cycles(nodes, edges, _wish_cycle)
+        if impossible:
+            return Resolution(None, tuple(edges), overruled, problems=(*problems, *impossible))
 
     placed, held = place(nodes, edges)
     active = {layer.id for layer in base if layer.active}
@@ -157,19 +159,16 @@ def _overrule(
 ) -> tuple[list[Edge], tuple[OverruledWish, ...]]:
     """Drop each wish whose outer layer the musts lead to from its inner one."""
     graph = _graph(nodes, musts)
+    leading = Leading(graph)
     strongest = _strongest(musts)
-    behind: dict[str, set[str]] = {}
     kept: list[Edge] = []
     overruled: list[OverruledWish] = []
     for edge in edges:
-        if edge.strength == "wish":
-            if edge.inner not in behind:
-                behind[edge.inner] = reachable(graph, edge.inner)
-            if edge.outer in behind[edge.inner]:
-                path = shortest_path(graph, edge.inner, edge.outer) or []
-                overruled.append(OverruledWish(edge, _steps(path, strongest)))
-                continue
-        kept.append(edge)
+        if edge.strength == "wish" and leading.leads(edge.inner, edge.outer):
+            path = leading.path(edge.inner, edge.outer)
+            overruled.append(OverruledWish(edge, _steps(path, strongest)))
+        else:
+            kept.append(edge)
     return kept, tuple(overruled)
 
 
@@ -179,7 +178,7 @@ def _cycles(
     problem: Callable[[Sequence[Edge], Mapping[str, int]], Problem],
 ) -> list[Problem]:
     graph = _graph(nodes, edges)
-    if len(sort(graph, {node: index for index, node in enumerate(graph)})) == len(graph):
+    if not _has_cycle(graph):
         return []
     position = {node: index for index, node in enumerate(nodes)}
     strongest = _strongest(edges)
@@ -223,6 +222,10 @@ def _against_default(edges: Sequence[Edge], position: Mapping[str, int]) -> Edge
         if position.get(edge.outer, -1) > position.get(edge.inner, -1):
             return edge
     return edges[-1] if edges else None
+
+
+def _has_cycle(graph: Mapping[str, Sequence[str]]) -> bool:
+    return len(sort(graph, {node: index for index, node in enumerate(graph)})) < len(graph)
 
 
 def _graph(nodes: Sequence[str], edges: Iterable[Edge]) -> dict[str, list[str]]:
