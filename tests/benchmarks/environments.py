@@ -128,7 +128,7 @@ class NodeEnvironment(Environment):
             copies = Path(name)
             for each in script.parent.glob("*.mjs"):
                 shutil.copy(each, copies)
-            yield ["node", str(copies / script.name)], copies
+            yield ["node", "--expose-gc", str(copies / script.name)], copies
 
     def _interpreter(self) -> str:
         return "node"

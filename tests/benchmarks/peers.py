@@ -222,7 +222,8 @@ class Worker:
     def _last_words(self) -> str:
         self._errors.seek(0)
         lines = self._errors.read().decode("utf-8", "replace").strip().splitlines()
-        return f": {lines[-1][:200]}" if lines else ""
+        errors = [line for line in lines if "Error" in line]
+        return f": {(errors or lines)[-1][:200]}" if lines else ""
 
     def _unavailable(self, reason: str) -> Unavailable:
         return Unavailable(f"{self.name}: {reason}")

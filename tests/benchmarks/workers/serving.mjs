@@ -3,21 +3,48 @@
 import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 
+const wall = () => performance.now() / 1000;
+
+// Of all threads: those that compile and collect garbage as well.
+const processor = () => {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1e6;
+};
+
+const CLOCKS = { wall, processor };
+
 const versionOf = (name) =>
   JSON.parse(readFileSync(new URL(`../node_modules/${name}/package.json`, import.meta.url)))
     .version;
 
-/** Answer each line of input with the seconds of an action, until the input ends. */
+/**
+ * Answer each line of input with the seconds of an action, until the input ends.
+ *
+ * An action makes, of the arguments that it is asked for with, a function that does the work once
+ * and returns how many events came out; it is called once before it is measured.
+ */
 export async function serve(actions, ...packages) {
   const say = (said) => process.stdout.write(`${JSON.stringify(said)}\n`);
+  console.log = console.error; // what a package prints is no answer
   const versions = Object.fromEntries(packages.map((name) => [name, versionOf(name)]));
   say({ ready: true, versions: { ...versions, node: process.versions.node } });
   for await (const line of createInterface({ input: process.stdin })) {
-    const { do: name, ...rest } = JSON.parse(line);
+    const { do: name, clock = "wall", ...rest } = JSON.parse(line);
     try {
-      say({ seconds: await actions[name](rest) });
+      const work = actions[name](rest);
+      say({ seconds: await timed(work, rest.events, CLOCKS[clock]) });
     } catch (error) {
       say({ error: String(error) });
     }
   }
+}
+
+async function timed(work, events, clock) {
+  await work();
+  globalThis.gc?.();
+  const since = clock();
+  const seen = await work();
+  const taken = clock() - since;
+  if (seen !== events) throw new Error(`${seen} instead of ${events} events`);
+  return taken;
 }
