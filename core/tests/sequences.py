@@ -54,6 +54,7 @@ from interpose.loop import LoopAgent, LoopTool, ScriptedModel
 from interpose.model import Ability
 from interpose.payloads import ContinueState
 from interpose.runtime.playing import Play
+from interpose.runtime.run import record_of
 
 Act: TypeAlias = Callable[[RunContext, str], None]
 """What a layer does in each of its hooks: the second argument is the name."""
@@ -370,14 +371,10 @@ async def _one(run: Run[Any], scenario: Scenario, mode: Mode, log: Sequence) -> 
         if mode.way == "iterated":
             await iterate(run, take)
         result = await run
-    closed = _closed(run)
+    closed = record_of(run).wait_closed()
     del run
-    await closed.wait()
+    await closed
     return Sequence(log.notes, log.events, scenario.leaves is None, result)
-
-
-def _closed(run: Run[Any]) -> asyncio.Event:
-    return run._record.closed
 
 
 @contextmanager

@@ -105,7 +105,7 @@ class Live:
 
     async def _until_closed(self) -> None:
         """Wait until all runs are closed, or the ending deadline is over."""
-        closing = [asyncio.ensure_future(record.closed.wait()) for record in self.open_runs]
+        closing = [asyncio.ensure_future(record.wait_closed()) for record in self.open_runs]
         if not closing:
             return
         try:

@@ -63,7 +63,6 @@ class RunServices(Protocol):
     run_id: str
     thread_id: str
     parent_run_id: str | None
-    request_id: str
     agent: str
     event_index: int
     input: RunAgentInput
@@ -71,6 +70,8 @@ class RunServices(Protocol):
     attributes: dict[str, Any]
     clock: Clock
 
+    @property
+    def request_id(self) -> str: ...
     @property
     def phase(self) -> str: ...
     @property

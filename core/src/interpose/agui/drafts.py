@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from ag_ui.core import FunctionCall, Message, ToolCall
+from ag_ui.core import AssistantMessage, FunctionCall, Message, ToolCall
 
 
 class CallDraft:
@@ -67,7 +68,7 @@ class MessageDraft:
         self._parts: list[str] | None = None
         self._updates: dict[str, Any] = {}
         self.calls = [
-            CallDraft.of(self, call) for call in getattr(message, "tool_calls", None) or ()
+            CallDraft.of(self, call) for call in _calls_of(message)
         ]
 
     @property
@@ -91,12 +92,19 @@ class MessageDraft:
         pending: dict[str, Any] | None = self._updates.get("metadata", self._built.metadata)
         return pending
 
-    def append(self, delta: str) -> None:
-        """Add text. Content that is no text, such as parts, is replaced by it."""
+    def parts(self) -> list[str]:
+        """Return the texts that the content is made of, to add to.
+
+        Content that is no text, such as parts, is replaced by it.
+        """
         if self._parts is None:
             content = getattr(self._built, "content", None)
             self._parts = [content] if isinstance(content, str) else []
-        self._parts.append(delta)
+        return self._parts
+
+    def append(self, delta: str) -> None:
+        """Add text."""
+        self.parts().append(delta)
 
     def update(self, **fields: Any) -> None:
         """Set fields of the message."""
@@ -110,3 +118,8 @@ class MessageDraft:
     def changed(self) -> None:
         """Take note that one of the tool calls changed."""
         self._updates["tool_calls"] = True
+
+
+def _calls_of(message: Message) -> Sequence[ToolCall]:
+    # Not by getattr with a default: a model takes long to say that it has no such field.
+    return (message.tool_calls or ()) if isinstance(message, AssistantMessage) else ()

@@ -9,7 +9,7 @@ Rules: AG-UI 1.1, processing, "Enforcement". Never is a malformed value repaired
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ag_ui.core import BaseEvent, EventType, RunAgentInput
 from pydantic import BaseModel, ValidationError
@@ -20,6 +20,9 @@ from interpose.agui.foreign import FREE_FORM, with_json
 from interpose.agui.malformed import faults
 from interpose.agui.shapes import DROP, Report, join, record_of
 from interpose.errors import InputError, InvalidStream
+
+PLAIN_EVENTS: Final = KNOWN_EVENTS - FREE_FORM.keys()
+"""The classes whose events a :class:`Stripper` admits as they are, unless they have extras."""
 
 _MOST_WARNINGS = 100
 _OWNER = "subagent_run_id"

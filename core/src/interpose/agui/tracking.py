@@ -75,6 +75,13 @@ class Opened:
                 if overwrite or call.id not in self.call_owners:
                     self.call_owners[call.id] = message.subagent_run_id
 
+    @property
+    def is_anything_open(self) -> bool:
+        """Whether something still has to be closed."""
+        return bool(
+            self.texts or self.calls or self.reasoning or self.spans or self.steps or self.subagents
+        )
+
     def names(self) -> list[str]:
         """Name what is open, for a person."""
         return [

@@ -142,6 +142,18 @@ class Transcript:
                 hint="Pass the stream through an Expander first.",
             )
 
+    def adder(self, message_id: str) -> Callable[[str], None] | None:
+        """Return what adds a delta to a message, as its CONTENT event would; None: there is none.
+
+        For a run of deltas without metadata: it holds until the next event is applied, or until
+        something is read.
+        """
+        draft = self._by_id.get(message_id)
+        if draft is None or draft.role == "activity":
+            return None
+        self._touch(draft)
+        return draft.parts().append
+
     # -- text and reasoning ----------------------------------------------------------------------
 
     def _text_start(self, event: TextMessageStartEvent) -> None:

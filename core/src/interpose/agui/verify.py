@@ -66,6 +66,10 @@ class _Phase(Enum):
     ERRORED = "errored"
 
 
+_NOTHING: Final = Opened(None)
+"""What is open before a run: never changed, as nothing is checked against it."""
+
+
 class Verifier:
     """Checks one stream, which may hold several runs one after another.
 
@@ -83,7 +87,7 @@ class Verifier:
         self._thread_id = thread_id
         self._run_id = run_id
         self._phase = _Phase.BEFORE
-        self._run = Opened(None)
+        self._run = _NOTHING
 
     def check(self, event: BaseEvent) -> None:
         """Raise InvalidStream if ``event`` may not come next; see the module for the rules."""
@@ -105,6 +109,13 @@ class Verifier:
             )
         if self._phase is _Phase.BEFORE:
             raise TruncatedStream("The stream is empty: it ended without RUN_STARTED.")
+
+    def is_open(self, kind: type[BaseEvent], message_id: str) -> bool:
+        """Whether a text message or a reasoning message, by the class of its deltas, is open."""
+        if self._phase is not _Phase.ACTIVE:
+            return False
+        run = self._run
+        return message_id in (run.texts if kind is TextMessageContentEvent else run.reasoning)
 
     def open_events(self) -> list[BaseEvent]:
         """Return the events that close what is open now, innermost first.
@@ -160,8 +171,8 @@ class Verifier:
     def _run_finished(self, event: RunFinishedEvent) -> None:
         self._check_identity("RUN_FINISHED", "thread", event.thread_id, self._run.thread_id)
         self._check_identity("RUN_FINISHED", "run", event.run_id, self._run.run_id)
-        still_open = self._run.names()
-        if still_open:
+        if self._run.is_anything_open:
+            still_open = self._run.names()
             raise self._violation(
                 "open-at-finish", _listing("RUN_FINISHED came while these were open: ", still_open)
             )

@@ -11,7 +11,7 @@ from interpose.agui import Transcript
 from interpose.authoring import Point
 from interpose.errors import MiddlewareError
 from interpose.runtime import ending
-from interpose.runtime.layer import Frame
+from interpose.runtime.layer import ActiveLayer, Frame
 from interpose.runtime.record import RunRecord
 
 
@@ -29,34 +29,36 @@ class Attempts:
     async def begin(self) -> RunAgentInput:
         """Set up all layers, let them see the input, and tell them that the run begins."""
         record = self.record
-        await self._set_up([layer.id for layer in record.program.layers], attempt=1)
-        for layer in record.program.layers:
-            frame = record.frames[layer.id]
+        await self._set_up(record.program.layers, record.program.in_setup_order, attempt=1)
+        for frame in record.frames.values():
             if frame.has("on_input"):
                 await self._input(frame)
-        for layer in record.program.layers:
-            frame = record.frames[layer.id]
-            if frame.layer.declaration.tracks_state:
-                frame.transcript = Transcript(record.input.messages, record.input.state)
+        self._track(record.program.layers)
         if Point.MODEL not in record.program.points:
             record.phase = "stream"
             await record.loop.start()
         return record.input
 
-    async def _set_up(self, layer_ids: Sequence[str], attempt: int) -> None:
+    def _track(self, layers: Sequence[ActiveLayer]) -> None:
         record = self.record
-        wanted = set(layer_ids)
-        for layer in record.program.layers:
-            if layer.id in wanted:
-                record.frames[layer.id] = Frame(layer, record, attempt)
-        for layer_id in record.program.setup_order:
-            if layer_id not in wanted:
-                continue
+        for layer in layers:
+            if layer.declaration.tracks_state:
+                transcript = Transcript(record.input.messages, record.input.state)
+                record.frames[layer.id].transcript = transcript
+
+    async def _set_up(
+        self, layers: Sequence[ActiveLayer], in_order: Sequence[ActiveLayer], attempt: int
+    ) -> None:
+        record = self.record
+        for layer in layers:
+            record.frames[layer.id] = Frame(layer, record, attempt)
+        for layer in in_order:
+            layer_id = layer.id
             frame = record.frames[layer_id]
             frame.make()
             if frame.skipped:
                 continue
-            if frame.has("setup"):
+            if "setup" in layer.facts.hooks:
                 record.setting_up = layer_id
                 try:
                     await frame.call("setup")
@@ -66,7 +68,7 @@ class Attempts:
                     continue
                 finally:
                     record.setting_up = None
-            missing = [c.name for c in frame.layer.run_provides if not record.provided(c)]
+            missing = [c.name for c in layer.run_provides if not record.provided(c)]
             if missing:
                 raise MiddlewareError(
                     f"setup of layer {layer_id!r} did not provide {', '.join(missing)}",
@@ -123,8 +125,7 @@ class Attempts:
         hooks = ending.call_terminal_hooks(record, over, end)
         name = f"end of an attempt of run {record.run_id!r}"
         await asyncio.shield(record.program.tasks.spawn(hooks, name))
-        await self._set_up([layer.id for layer in record.program.layers[index:]], attempt)
-        for layer in record.program.layers[index:]:
-            if layer.declaration.tracks_state:
-                frame = record.frames[layer.id]
-                frame.transcript = Transcript(record.input.messages, record.input.state)
+        layers = record.program.layers[index:]
+        in_order = [layer for layer in record.program.in_setup_order if layer.id in inner]
+        await self._set_up(layers, in_order, attempt)
+        self._track(layers)

@@ -63,6 +63,12 @@ def _failed(record: RunRecord, error: BaseException, code: str, message: str) ->
     return EndInfo("error", info, info.duration)
 
 
+def is_awaited(frames: Sequence[Frame], end: EndInfo) -> bool:
+    """Whether a layer has a hook that hears of this end."""
+    hook = _HOOK[end.kind]
+    return any(hook in (h := frame.layer.facts.hooks) or "on_end" in h for frame in frames)
+
+
 async def call_terminal_hooks(record: RunRecord, frames: Sequence[Frame], end: EndInfo) -> None:
     """Call exactly one of the three hooks, then ``on_end``, on each frame: last set up first.
 

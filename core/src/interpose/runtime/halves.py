@@ -23,7 +23,7 @@ from ag_ui.core import (
 
 from interpose.errors import InvalidStream
 
-_STREAMS: Final[Mapping[type[BaseEvent], tuple[str, str]]] = {
+DELTAS: Final[Mapping[type[BaseEvent], tuple[str, str]]] = {
     TextMessageContentEvent: ("text", "message_id"),
     TextMessageChunkEvent: ("text", "message_id"),
     ToolCallArgsEvent: ("call", "tool_call_id"),
@@ -31,6 +31,7 @@ _STREAMS: Final[Mapping[type[BaseEvent], tuple[str, str]]] = {
     ReasoningMessageContentEvent: ("reasoning", "message_id"),
     ReasoningMessageChunkEvent: ("reasoning", "message_id"),
 }
+"""The events that carry pieces of text: the stream's name, and what tells streams apart."""
 _FIRST, _LAST = "\ud800", "\udbff"
 """The first halves of characters."""
 
@@ -40,8 +41,8 @@ _Place = tuple[str, str | None, str | None]
 class Halves:
     """Holds back the first half of a character until the next delta of the same message or call.
 
-    ``held``: by message or call. While it is empty, callers on a hot path skip an event whose
-    ``delta`` is ASCII, or no text.
+    ``held``: by message or call. While it is empty, callers on a hot path skip all classes but
+    those of ``DELTAS``, and a delta that is ASCII.
     """
 
     __slots__ = ("held",)
@@ -60,13 +61,11 @@ class Halves:
             if self.held and event.type is EventType.RUN_FINISHED:
                 raise _half(event)
             return event
-        stream, id_field = _STREAMS[event.__class__]
+        stream, id_field = DELTAS[event.__class__]
         place = self._place((stream, getattr(event, id_field), event.subagent_run_id))  # type: ignore[attr-defined]
         text = self._whole(place, delta)
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            raise _half(event) from None
+        if not is_whole(text):
+            raise _half(event)
         return event if text == delta else event.model_copy(update={"delta": text})
 
     def _whole(self, place: _Place, delta: str) -> str:
@@ -88,6 +87,15 @@ class Halves:
             if len(same) == 1:
                 return same[0]
         return place
+
+
+def is_whole(text: str) -> bool:
+    """Whether there is no half of a character in a text."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _half(event: BaseEvent) -> InvalidStream:

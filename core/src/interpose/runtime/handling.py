@@ -7,7 +7,7 @@ from typing import Any
 
 from ag_ui.core import BaseEvent
 
-from interpose.agui import CHUNKS
+from interpose.agui import CHUNKS, Expander
 from interpose.errors import MiddlewareError
 from interpose.events import DROP
 from interpose.runtime.boundary import Boundary
@@ -61,10 +61,12 @@ def take(frame: Frame, handler: Handler, event: BaseEvent, answer: Any) -> Seque
 def expanded(frame: Frame, events: Sequence[BaseEvent]) -> Iterable[BaseEvent]:
     """Expand the chunks that a layer returned; lazily, so that outer layers keep step."""
     expander = frame.expander
-    if expander is None or (
-        expander.idle and not any(event.__class__ in CHUNKS for event in events)
+    if (expander is None or expander.idle) and not any(
+        frame.layer.is_expanded and event.__class__ in CHUNKS for event in events
     ):
         return events
+    if expander is None:
+        expander = frame.expander = Expander()
     return (part for event in events for part in expander.push(event))
 
 

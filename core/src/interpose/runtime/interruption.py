@@ -11,33 +11,41 @@ from typing import Any
 
 
 class Interruption:
-    """What ``run.cancel`` does to a run that waits. ``seconds``: how long it may go on closing."""
+    """What ``run.cancel`` does to a run that waits. ``seconds``: how long it may go on closing.
 
-    __slots__ = ("_again", "_awaiting", "_before", "_seconds", "_sent")
+    ``awaiting``: the task that awaits the agent now. It is set for each event, so it is no more
+    than an attribute.
+    """
+
+    __slots__ = ("_again", "_before", "_driver", "_seconds", "_sent", "awaiting")
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._awaiting: asyncio.Task[Any] | None = None
+        self.awaiting: asyncio.Task[Any] | None = None
+        self._driver: asyncio.Task[Any] | None = None
         self._before = 0
         self._sent = 0
         self._again: asyncio.Handle | None = None
 
     def begin(self) -> None:
-        """Take note that the current task awaits the agent."""
+        """Take note that the current task begins to await the agent.
+
+        What cancels the task from now on, and is not ours, is somebody else's.
+        """
         task = asyncio.current_task()
-        self._awaiting = task
+        self.awaiting = self._driver = task
         self._before = 0 if task is None else task.cancelling()
 
     def end(self) -> None:
-        """Take note that it does so no longer."""
-        self._awaiting = None
+        """Take note that nobody awaits the agent any longer."""
+        self.awaiting = None
         if self._again is not None:
             self._again.cancel()
             self._again = None
 
     def strike(self) -> None:
         """Interrupt what awaits now; again and again, if it goes on with closing for too long."""
-        task = self._awaiting
+        task = self.awaiting
         if task is None:
             return
         loop = asyncio.get_running_loop()
@@ -45,13 +53,15 @@ class Interruption:
             # The agent's own code asked: it is interrupted when it waits, if it still does.
             self._again = loop.call_soon(self.strike)
             return
+        if task is not self._driver:
+            self._driver, self._before = task, 0
         self._sent += 1
         task.cancel()
         self._again = loop.call_later(self._seconds, self.strike)
 
     def strike_from_elsewhere(self) -> None:
         """Interrupt what awaits now, unless the task that does so is the one that asks."""
-        if asyncio.current_task() is not self._awaiting:
+        if asyncio.current_task() is not self.awaiting:
             self.strike()
 
     def force(self, task: asyncio.Task[Any]) -> None:

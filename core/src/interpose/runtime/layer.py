@@ -55,26 +55,30 @@ class ActiveLayer:
     strict_observers: bool = False
     deadline: float | None = None
     _handlers: dict[type[BaseEvent], Handler | None] = field(default_factory=dict, repr=False)
+    observes: bool = field(init=False)
+    """Whether whole messages, calls or usage are assembled for the layer."""
+    has_events: bool = field(init=False)
+    """Whether something of the layer looks at single events."""
+    has_stage: bool = field(init=False)
+    """Whether events stop at this layer on their way out."""
+    is_expanded: bool = field(init=False)
+    """Whether it sees no chunks."""
+    run_provides: tuple[Capability[Any], ...] = field(init=False)
+    """The capabilities that ``setup`` must give a value."""
 
-    @property
-    def has_stage(self) -> bool:
-        """Whether events stop at this layer on their way out."""
-        return self.has_events or "around_run" in self.facts.hooks
-
-    @property
-    def has_events(self) -> bool:
-        """Whether something of the layer looks at single events."""
-        return self.facts.has_event_hooks or self.declaration.tracks_state or self.observes
-
-    @property
-    def observes(self) -> bool:
-        """Whether whole messages, calls or usage are assembled for the layer."""
-        return any(name in self.facts.hooks for name in OBSERVERS)
-
-    @property
-    def run_provides(self) -> tuple[Capability[Any], ...]:
-        """The capabilities that ``setup`` must give a value."""
-        return tuple(c for c in self.declaration.provides if c.scope == "run")
+    def __post_init__(self) -> None:
+        facts, declaration = self.facts, self.declaration
+        observes = any(name in facts.hooks for name in OBSERVERS)
+        has_events = facts.has_event_hooks or declaration.tracks_state or observes
+        found = {
+            "observes": observes,
+            "has_events": has_events,
+            "has_stage": has_events or "around_run" in facts.hooks,
+            "is_expanded": declaration.form == "expanded",
+            "run_provides": tuple(c for c in declaration.provides if c.scope == "run"),
+        }
+        for name, value in found.items():
+            object.__setattr__(self, name, value)
 
     def handler(self, event: type[BaseEvent]) -> Handler | None:
         """Return what takes events of this class, or None; found once per class."""
@@ -92,12 +96,17 @@ class ActiveLayer:
         return None
 
 
+_NONE: Middleware[Any, Any] = Middleware()
+"""The instance of a layer whose own could not be made, and that is skipped."""
+
+
 class Frame:
     """One attempt's own instance of a layer, with its context and what it has seen.
 
     ``skipped``: its first failure has taken it out of the run. ``strict``: whether it is watched
     for changes in place. ``inbox``: events that layers further in have emitted. ``unusual``: where
-    it says that it must be looked at before the next event.
+    it says that it must be looked at before the next event. ``expander``: of the chunks that the
+    layer returns, once it has.
     """
 
     __slots__ = (
@@ -119,19 +128,21 @@ class Frame:
     def __init__(self, layer: ActiveLayer, record: RunRecord, attempt: int) -> None:
         self.layer = layer
         self.ctx = RunContext(record, layer.id, attempt)
-        self.instance: Middleware[Any, Any] = Middleware()
+        self.instance: Middleware[Any, Any] = _NONE
         self.skipped = False
         self._record = record
         self.strict = record.program.strict
         self.inbox: list[BaseEvent] = []
-        self.unusual: set[Frame] = set()
-        self.expander = Expander() if layer.declaration.form == "expanded" else None
+        self.unusual: set[Any] = record.unusual
+        self.expander: Expander | None = None
         self.transcript: Transcript | None = None
-        reports_usage = Point.MODEL not in record.program.points  # else the loop does
-        self.assembler = Assembler(usage=reports_usage) if layer.observes else None
-        seconds = layer.deadline
+        self.assembler: Assembler | None = None
         self.deadline: Deadline | None = None
         self.around_deadline: Deadline | None = None
+        if layer.observes:
+            reports_usage = Point.MODEL not in record.program.points  # else the loop does
+            self.assembler = Assembler(usage=reports_usage)
+        seconds = layer.deadline
         if seconds is not None:
             self.deadline = Deadline(layer.id, seconds, record.clock)
             self.around_deadline = Deadline(layer.id, seconds, record.clock)

@@ -49,6 +49,14 @@ class Outlet:
         except InvalidStream as error:
             return self.fail(error)
 
+    def is_open(self, kind: type[BaseEvent], message_id: str) -> bool:
+        """Whether a text is open that deltas of this class add to, and the run goes on."""
+        return self.terminal is None and self._verifier.is_open(kind, message_id)
+
+    def count(self, events: int) -> None:
+        """Take note of events that were in order, and were not checked one by one."""
+        self._verifier.index += events
+
     def fail(self, error: BaseException, code: str = AGENT_FAILED) -> Sequence[BaseEvent]:
         """Return the ending of a run that failed outside its layers."""
         return self._checked(self._record.failures.event(error, code))

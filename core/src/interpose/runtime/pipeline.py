@@ -37,11 +37,14 @@ class Pipeline(Attempts):
         """Whether the nested form is played: it can be watched between any two layers."""
         return self.record.program.strict or self.record.trace is not None
 
-    def outermost(self, run_input: RunAgentInput) -> Events:
-        """Return the stream that leaves the outermost layer, chunks expanded."""
+    def offer_history(self) -> None:
+        """Let an agent that offers HISTORY play the layers inside the cut itself."""
         if Point.HISTORY in self.record.program.points:
             self.record.rewriting = self._rewriting
             self.record.rewriting_end = self._rewriting_end
+
+    def outermost(self, run_input: RunAgentInput) -> Events:
+        """Return the stream that leaves the outermost layer, chunks expanded."""
         source = self.leaving(0, run_input)
         return self._expand(source) if self._raw(0) else source
 

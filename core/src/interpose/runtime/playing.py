@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Sequence
-from typing import Literal
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from types import TracebackType
+from typing import Literal, Self
 
 from ag_ui.core import BaseEvent, EventType
 
@@ -14,6 +15,7 @@ from interpose.payloads import EndInfo, ErrorInfo
 from interpose.runtime import ending
 from interpose.runtime.boundary import Boundary
 from interpose.runtime.closing import close, drain
+from interpose.runtime.direct import Way, play_directly
 from interpose.runtime.failure import AGENT_FAILED, MIDDLEWARE_FAILED
 from interpose.runtime.outlet import Outlet
 from interpose.runtime.pipeline import Pipeline
@@ -34,61 +36,94 @@ class Play:
         self.end: EndInfo | None = None
         self.terminal: BaseEvent | None = None
         self.closing = False
+        self.source: AsyncGenerator[BaseEvent, None] | Way | None = None
         self._outlet = Outlet(record)
         self._pipeline: Pipeline | None = None
-        self._source: AsyncGenerator[BaseEvent, None] | None = None
 
     @property
     def rejected(self) -> Reject | None:
         """What refused the run before its first event."""
         return self._outlet.rejected
 
-    async def events(self) -> AsyncGenerator[BaseEvent, None]:
+    @property
+    def is_over(self) -> bool:
+        """Whether a terminal was handed over."""
+        return self._outlet.terminal is not None
+
+    def events(self) -> AsyncGenerator[BaseEvent, None]:
         """Play in the caller's task; whatever ends it, the layers hear of it once."""
-        self.record.open_runs.check()
-        driven = True
-        try:
-            for event in await self._begin():
-                self._take(event)
+        record = self.record
+        is_direct = record.program.is_direct and record.trace is None
+        return play_directly(self) if is_direct else self._play()
+
+    async def _play(self) -> AsyncGenerator[BaseEvent, None]:
+        async with self:
+            for event in await self.begin():
+                self.take(event)
                 yield event
-            if self._source is not None:
-                waiting = self.record.outbox
-                push, take = self._outlet.push, self._take
-                async for inner in self._source:
-                    for event in self._with_emitted(inner) if waiting else push(inner):
-                        take(event)
+            if self._pipeline is not None and self.end is None:
+                self.source = source = self._pipeline.outermost(self.record.input)
+                async for inner in source:
+                    for event in self.push(inner):
+                        self.take(event)
                         yield event
                     if self._outlet.terminal is not None:
                         break
-                else:
-                    for event in self._outlet.truncated():
-                        self._take(event)
-                        yield event
-        except GeneratorExit:
+                for event in self.truncated():
+                    self.take(event)
+                    yield event
+
+    async def __aenter__(self) -> Self:
+        self.record.open_runs.check()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Fix the outcome that the stream was left with, and unwind."""
+        driven = error is None
+        if isinstance(error, GeneratorExit):
             driven = self.end is not None
             self._warn_if_dropped()
             self._abort("the consumer is gone", "consumer-gone")
-            raise
-        except asyncio.CancelledError:
-            driven = False
+        elif isinstance(error, asyncio.CancelledError):
             self._abort("the task was cancelled", "cancelled")
-            raise
-        except BaseException as error:
-            driven = False
+        elif error is not None:
             self._fail(error)
-            raise
-        finally:
-            await self._finish(driven=driven)
+        await self._finish(driven=driven)
 
-    async def _begin(self) -> Sequence[BaseEvent]:
+    async def begin(self) -> Sequence[BaseEvent]:
         """Set up the layers; returns the whole stream of a run that ends right there."""
         record = self.record
         boundary = Boundary(record, MIDDLEWARE_FAILED)
         with boundary:
             record.open()
             self._pipeline = Pipeline(record)
-            self._source = self._pipeline.outermost(await self._pipeline.begin())
+            await self._pipeline.begin()
+            self._pipeline.offer_history()
         return [event for ended in boundary.events for event in self._outlet.push(ended)]
+
+    def push(self, inner: BaseEvent) -> Iterable[BaseEvent]:
+        """Return what is to be taken and handed over for one that leaves the outermost layer."""
+        return self._with_emitted(inner) if self.record.outbox else self._outlet.push(inner)
+
+    def truncated(self) -> Sequence[BaseEvent]:
+        """Return the ending of a run whose stream has stopped; nothing if it had its terminal."""
+        return () if self.is_over else self._outlet.truncated()
+
+    def adder(self, kind: type[BaseEvent], message_id: str) -> Callable[[str], None] | None:
+        """Return what adds a delta of the run's own to an open text; None: it is not open.
+
+        It holds until something else is handed over.
+        """
+        return self.fold.adder(message_id) if self._outlet.is_open(kind, message_id) else None
+
+    def count(self, events: int) -> None:
+        """Take note of deltas that were added without being handed over one by one."""
+        self._outlet.count(events)
 
     def _with_emitted(self, inner: BaseEvent) -> Iterator[BaseEvent]:
         """Yield what is handed over for an event, and for those that were emitted before it."""
@@ -97,10 +132,11 @@ class Play:
             yield from self._outlet.push(inner)
         while waiting:
             yield from self._outlet.push(waiting.pop(0))
+        self.record.unusual.discard("outbox")
         if inner.type is not EventType.RUN_STARTED:
             yield from self._outlet.push(inner)
 
-    def _take(self, event: BaseEvent) -> None:
+    def take(self, event: BaseEvent) -> None:
         """Fold an event that is handed over now; a terminal fixes the outcome."""
         self.fold.apply(event)
         if event is self._outlet.terminal and self.end is None:
@@ -130,7 +166,8 @@ class Play:
         record = self.record
         record.ended = True
         record.phase = "end"
-        self._fail(RunError("the run ended without a terminal event"))
+        if self.end is None:
+            self._fail(RunError("the run ended without a terminal event"))
         end = self.end
         if end is None:  # unreachable: _fail has just seen to it
             return
@@ -140,16 +177,27 @@ class Play:
             else:
                 record.report("host", end.info.error, f"run failed: {end.info.code}")
         try:
-            try:
-                if driven and self._source is not None:
-                    await drain(record, self._source, "the run")
-            finally:
-                await close(record, self._source, "the run")
+            await self._close(driven=driven)
         finally:
-            # A task of the host's: it goes on when this one is cancelled while it waits.
-            concluding = self._conclude(end)
-            name = f"end of run {record.run_id!r}"
-            await asyncio.shield(record.program.tasks.spawn(concluding, name))
+            begun = () if self._pipeline is None else self._pipeline.begun
+            if ending.is_awaited(begun, end):
+                # A task of the host's: it goes on when this one is cancelled while it waits.
+                concluding = self._conclude(end)
+                name = f"end of run {record.run_id!r}"
+                await asyncio.shield(record.program.tasks.spawn(concluding, name))
+            else:
+                self._concluded()
+
+    async def _close(self, *, driven: bool) -> None:
+        source = self.source
+        if isinstance(source, Way):
+            await source.aclose()
+            return
+        try:
+            if driven and source is not None:
+                await drain(self.record, source, "the run")
+        finally:
+            await close(self.record, source, "the run")
 
     async def _conclude(self, end: EndInfo) -> None:
         record = self.record
@@ -157,7 +205,11 @@ class Play:
             if self._pipeline is not None:
                 await ending.call_terminal_hooks(record, self._pipeline.begun, end)
         finally:
-            record.close()
-            if record.deferred:
-                work = ending.run_deferred(record)
-                record.program.tasks.spawn(work, f"deferred work of run {record.run_id!r}")
+            self._concluded()
+
+    def _concluded(self) -> None:
+        record = self.record
+        record.close()
+        if record.deferred:
+            work = ending.run_deferred(record)
+            record.program.tasks.spawn(work, f"deferred work of run {record.run_id!r}")

@@ -27,9 +27,10 @@ class Program:
     ``may_read``: what each part declared. ``ending_deadline``: seconds for one closing or one
     terminal hook. ``history_cut``: index of the outermost layer that the agent runs itself,
     because it offers HISTORY. ``segments``: the compiled event hooks, by the index of their
-    outermost layer; without any, the plain form is played. ``scrub`` takes known secrets out of a
-    text. ``make_models``: by the keys of ``[models]``. ``signing_key`` signs continuations;
-    ``has_lasting_key``: it was configured, so that other processes may have it, too.
+    outermost layer; without any, the plain form is played. ``is_direct``: no layer wraps the run,
+    so that one generator can play it. ``scrub`` takes known secrets out of a text. ``make_models``:
+    by the keys of ``[models]``. ``signing_key`` signs continuations; ``has_lasting_key``: it was
+    configured, so that other processes may have it, too.
     """
 
     agent_id: str
@@ -49,6 +50,24 @@ class Program:
     make_models: Mapping[str, Callable[[], Model]] = field(default_factory=dict)
     signing_key: bytes = b""
     has_lasting_key: bool = False
+    is_direct: bool = field(init=False, default=False)
+    in_setup_order: tuple[ActiveLayer, ...] = field(init=False, default=())
+
+    def __post_init__(self) -> None:
+        layers = self.layers[: self.stop]
+        wrapped = any("around_run" in layer.facts.hooks for layer in layers)
+        raw = any(layer.declaration.form == "raw" for layer in layers)
+        covered = self.direct_segment is not None or not any(each.has_events for each in layers)
+        is_direct = covered and not (wrapped or raw or self.strict)
+        in_order = tuple(self.layer(layer_id) for layer_id in self.setup_order)
+        object.__setattr__(self, "is_direct", is_direct)
+        object.__setattr__(self, "in_setup_order", in_order)
+
+    @property
+    def direct_segment(self) -> Segment | None:
+        """The compiled hooks of all layers around the agent, if they are one segment."""
+        segment = self.segments.get(0)
+        return segment if segment is not None and segment.stop == self.stop else None
 
     @property
     def stop(self) -> int:

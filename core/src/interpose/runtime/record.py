@@ -63,7 +63,7 @@ class RunRecord:
         self.run_id = run_input.run_id
         self.thread_id = run_input.thread_id
         self.parent_run_id = run_input.parent_run_id
-        self.request_id = str(uuid4())
+        self._request_id: str | None = None
         self.agent = program.agent_id
         self.loop = LoopHooks(self)
         self.wanted = wanted
@@ -81,15 +81,18 @@ class RunRecord:
         self.frames: dict[str, Frame] = {}
         self.deferred: list[Deferred] = []
         self.outbox: list[BaseEvent] = []
+        self.unusual: set[object] = set()
+        """What keeps the next event from the short way: a verdict, or something emitted."""
         self.warned: set[str] = set()
         self.setting_up: str | None = None
         self.rewriting: Callable[[AsyncIterator[BaseEvent]], AsyncIterator[BaseEvent]] | None = None
         self.rewriting_end: Callable[[Sequence[BaseEvent]], AsyncIterator[BaseEvent]] | None = None
-        self.closed = asyncio.Event()
+        self._closed: asyncio.Event | None = None
+        self._is_closed = False
         self.driver: asyncio.Task[Any] | None = None
         self.stream: weakref.ref[AsyncGeneratorType[BaseEvent, None]] | None = None
         self.open_runs = open_runs
-        self._interruption = Interruption(program.ending_deadline)
+        self.interruption = Interruption(program.ending_deadline)
         self.trace = trace
         if trace is not None:
             trace.start(tuple(layer.id for layer in program.layers))
@@ -117,9 +120,25 @@ class RunRecord:
         """No longer count as open; every layer has heard of the end."""
         self.ended = True
         self.open_runs.discard(self)
-        self.closed.set()
+        self._is_closed = True
+        if self._closed is not None:
+            self._closed.set()
+
+    async def wait_closed(self) -> None:
+        """Wait until it no longer counts as open."""
+        if not self._is_closed:
+            if self._closed is None:
+                self._closed = asyncio.Event()
+            await self._closed.wait()
 
     # What layers see -------------------------------------------------------------------------
+    @property
+    def request_id(self) -> str:
+        """An id that the client cannot choose."""
+        if self._request_id is None:
+            self._request_id = str(uuid4())
+        return self._request_id
+
     @property
     def phase(self) -> str:
         """Where the run is."""
@@ -251,7 +270,8 @@ class RunRecord:
             )
         if self.verdict is None:
             self.verdict = verdict
-            self._interruption.strike_from_elsewhere()
+            self.unusual.add("verdict")
+            self.interruption.strike_from_elsewhere()
         raise EndRun
 
     def emit(self, layer: str, event: BaseEvent, /) -> None:
@@ -272,6 +292,7 @@ class RunRecord:
         outer = self.program.outside(layer, self.frames)
         if outer is None:
             self.outbox.append(event)
+            self.unusual.add("outbox")
         else:
             outer.receive(event)
 
@@ -353,7 +374,8 @@ class RunRecord:
     def _stop(self, verdict: Verdict) -> None:
         if self.verdict is None and not self.ended:
             self.verdict = verdict
-            self._interruption.strike()
+            self.unusual.add("verdict")
+            self.interruption.strike()
 
     def force(self) -> None:
         """Interrupt the run whatever it awaits, if it is being driven: a layer that hangs, too."""
@@ -362,16 +384,8 @@ class RunRecord:
         if self.ended or stream is None or driver is None or driver.done():
             return
         if stream.ag_running:
-            self._interruption.force(driver)
-
-    def await_agent(self) -> None:
-        """Say that the current task awaits the agent; ``cancel`` may interrupt it."""
-        self._interruption.begin()
-
-    def has_agent(self) -> None:
-        """Say that it does so no longer."""
-        self._interruption.end()
+            self.interruption.force(driver)
 
     def absorb_cancel(self) -> bool:
         """Undo our own cancellation of the task; True when nobody else cancelled it as well."""
-        return self._interruption.absorb()
+        return self.interruption.absorb()

@@ -122,7 +122,7 @@ class Run(Generic[Out]):
             return
         if stream.ag_running:
             self._record.cancel("the run was closed")
-            await self._record.closed.wait()
+            await self._record.wait_closed()
         else:
             await stream.aclose()
 

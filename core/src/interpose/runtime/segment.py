@@ -1,10 +1,10 @@
-"""Adjacent event hooks as one async generator, written once per plan.
+"""Adjacent event hooks as compiled functions, written once per plan: one for each class of events.
 
-One generator per layer costs each event a suspension per layer; here a branch per event class
-calls just the hooks that take the class, and what nobody takes passes through. What the fast lines
-cannot say (several events for one, a chunk that a layer returns, an emitted event) goes the plain
-way through :class:`Lane`, which is what :mod:`interpose.runtime.pipeline` does, so both give the
-same events and the same order of calls.
+One generator per layer costs each event a suspension per layer; here one function calls just the
+hooks that take the class, one after the other, and what nobody takes passes through. What such a
+function cannot say (several events for one, a chunk that a layer returns, an emitted event) goes
+the plain way of :class:`Lane`, which is what :mod:`interpose.runtime.pipeline` does, so both give
+the same events and the same order of calls.
 """
 
 from __future__ import annotations
@@ -13,121 +13,90 @@ import hashlib
 import linecache
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
-from ag_ui.core import (
-    BaseEvent,
-    ReasoningMessageContentEvent,
-    TextMessageContentEvent,
-    ToolCallArgsEvent,
-)
+from ag_ui.core import BaseEvent
 
 from interpose.agui import KNOWN_EVENTS
 from interpose.events import DROP
 from interpose.runtime.assembly import Assembler
-from interpose.runtime.boundary import Boundary
-from interpose.runtime.closing import close_all
-from interpose.runtime.failure import MIDDLEWARE_FAILED
-from interpose.runtime.handling import Events, expanded, handle, hook_stream, take
-from interpose.runtime.layer import ActiveLayer, Frame, Handler
+from interpose.runtime.closing import close
+from interpose.runtime.handling import Events
+from interpose.runtime.lane import DETOUR, Lane
+from interpose.runtime.layer import ActiveLayer, Handler
 from interpose.runtime.record import RunRecord
 
-_HOT: Final = (TextMessageContentEvent, ToolCallArgsEvent, ReasoningMessageContentEvent)
-_PLAIN: Final = -1
-"""The branch of classes that were not known when the segment was written."""
+Work = tuple[Callable[[Lane, BaseEvent], Any], bool]
+"""The compiled hooks of a class, and whether what they return is to be awaited."""
 
-
-class Lane:
-    """The plain way through a segment's layers, from any of them on, for one run.
-
-    ``frames``: innermost first. ``unusual``: those that must look at something before the next
-    event may take the fast lines. ``at``: the layer that is looking at an event now.
-    """
-
-    __slots__ = ("_lines", "_open", "at", "boundary", "frames", "record", "unusual")
-
-    def __init__(
-        self, record: RunRecord, frames: Sequence[Frame], lines: Mapping[int, int]
-    ) -> None:
-        self.record = record
-        self.frames = frames
-        self.boundary = Boundary(record, MIDDLEWARE_FAILED)
-        self.unusual: set[Frame] = set()
-        self.at = 0
-        self._lines = lines
-        self._open: Events | None = None
-        for frame in frames:
-            frame.unusual = self.unusual
-            frame.review()
-
-    def through(self, index: int, event: BaseEvent) -> Events:
-        """Return the stream of what becomes of ``event`` from the layer at ``index`` on."""
-        self._open = self._through(index, event)
-        return self._open
-
-    def after(self, index: int, event: BaseEvent, handler: Handler, answer: Any) -> Events:
-        """Return the stream of what becomes of an unusual answer of the layer at ``index``."""
-        self.at = index
-        self._open = self._each(index, take(self.frames[index], handler, event, answer))
-        return self._open
-
-    async def _through(self, index: int, event: BaseEvent) -> Events:
-        if index == len(self.frames):
-            yield event
-            return
-        frame = self.frames[index]
-        frame.queue(event)
-        while frame.inbox:
-            self.at = index
-            async for out in self._each(index, await handle(frame, frame.inbox.pop(0))):
-                yield out
-
-    async def _each(self, index: int, events: Sequence[BaseEvent]) -> Events:
-        frame = self.frames[index]
-        for event in expanded(frame, events):
-            async for out in self._through(index + 1, event):
-                yield out
-            self.at = index
-        frame.review()
-
-    async def close(self, source: Events) -> None:
-        """Close what is open: the plain way, if it was left in the middle, and the source."""
-        await close_all(self.record, (self._open, "a segment"), (source, "the inner run"))
-
-    def ending(self) -> Events:
-        """Return what leaves the segment for the ending that the boundary has."""
-        failed_at = self._lines.get(self.boundary.line, self.at)
-        if self.boundary.line in self._lines and isinstance(self.boundary.error, Exception):
-            self.frames[failed_at].blame("an event hook", self.boundary.error)
-        stream = _each_of(self.boundary.events)
-        for frame in self.frames[failed_at + 1 :]:
-            stream = hook_stream(self.record, frame, stream)
-        return stream
-
-
-async def _each_of(events: Sequence[BaseEvent]) -> Events:
-    for event in events:
-        yield event
+_NOTHING: Any = object()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Segment:
     """Layers ``start`` to ``stop`` of a program (outermost first), compiled.
 
-    ``source`` is the written code, ``lines`` the layer (innermost is 0) that a line belongs to.
+    ``source`` is the written code, ``lines`` the layer (innermost is 0) that a line belongs to;
+    ``filename`` is for tracebacks.
     """
 
     start: int
     stop: int
     source: str
+    filename: str
     lines: Mapping[int, int]
-    play: Callable[[Events, Lane], Events]
+    _found: dict[type[BaseEvent], Work | None]
+    _resolve: Callable[[type[BaseEvent]], Work | None]
 
-    def stream(self, record: RunRecord, source: Events) -> Events:
-        """Return the stream that leaves the segment when ``source`` enters it."""
-        layers = record.program.layers[self.start : self.stop]
-        frames = [record.frames[layer.id] for layer in reversed(layers)]
-        return self.play(source, Lane(record, frames, self.lines))
+    def work(self, kind: type[BaseEvent]) -> Work | None:
+        """Return the compiled hooks for events of a class; None: nobody takes them."""
+        found = self._found.get(kind, _NOTHING)
+        return self._resolve(kind) if found is _NOTHING else found
+
+    def layer_at(self, error: BaseException | None) -> int | None:
+        """Return the layer whose line raised ``error``; None: no compiled line did."""
+        trace = None if error is None else error.__traceback__
+        while trace is not None:
+            if trace.tb_frame.f_code.co_filename == self.filename:
+                return self.lines.get(trace.tb_lineno)
+            trace = trace.tb_next
+        return None
+
+    async def stream(self, record: RunRecord, source: Events) -> Events:  # noqa: C901, PLR0912 - each call more costs what a layer costs
+        """Yield what leaves the segment when ``source`` enters it."""
+        lane = Lane(self, record, set())
+        unusual, find = lane.unusual, self._found.get
+        try:
+            with lane.boundary:
+                async for event in source:
+                    answer: Any = event
+                    work = find(event.__class__, _NOTHING)
+                    if work is _NOTHING:
+                        work = self._resolve(event.__class__)
+                    if unusual:
+                        answer = lane.enter(0, event)
+                    elif work is not None:
+                        call, waits = work
+                        answer = call(lane, event)
+                        if waits:
+                            answer = await answer
+                    if answer is DETOUR:
+                        async for out in lane.taken():
+                            yield out
+                    elif answer is not DROP:
+                        yield answer
+        finally:
+            try:
+                await lane.close()
+            finally:
+                await close(record, source, "the inner run")
+        if lane.boundary.events:
+            ending = lane.ending()
+            try:
+                async for event in ending:
+                    yield event
+            finally:
+                await ending.aclose()
 
 
 def compile_segments(layers: Sequence[ActiveLayer], name: str) -> Mapping[int, Segment]:
@@ -163,72 +132,60 @@ def compile_segment(layers: Sequence[ActiveLayer], start: int, stop: int, name: 
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     namespace: dict[str, Any] = dict(writer.names)
     exec(compile(source, filename, "exec"), namespace)  # noqa: S102 - written just above
-    return Segment(start, stop, source, writer.lines, namespace["play"])
+    found = {
+        kind: None if written is None else (namespace[written.name], written.waits)
+        for kind, written in writer.written.items()
+    }
+
+    def resolve(kind: type[BaseEvent]) -> Work | None:
+        # A class that was not known when this was written, as a subclass of somebody's own.
+        taken = any(any(work) for work in writer.work(kind))
+        return found.setdefault(kind, (_plainly, False) if taken else None)
+
+    return Segment(start, stop, source, filename, writer.lines, found, resolve)
+
+
+def _plainly(lane: Lane, event: BaseEvent) -> Any:
+    return lane.enter(0, event)
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A function of the compiled code. ``waits``: it is ``async def``."""
+
+    name: str
+    waits: bool
 
 
 class _Writer:
-    """Writes one segment. Each line that may raise on behalf of a layer is noted in ``lines``."""
+    """Writes one segment. Each line that may raise on behalf of a layer is noted in ``lines``.
+
+    ``written``: by class, its function; None: nobody takes the class. ``names``: what the code
+    uses.
+    """
 
     def __init__(self, layers: Sequence[ActiveLayer]) -> None:
         self.layers = layers
         self.names: dict[str, Any] = {"DROP": DROP}
         self.lines: dict[int, int] = {}
+        self.written: dict[type[BaseEvent], _Written | None] = {}
         self._text: list[str] = []
-        self._branches: dict[tuple[Any, ...], int] = {}
 
     def write(self) -> str:
-        self._group()
-        self._add(0, "async def play(source, lane):")
-        self._add(1, "unusual = lane.unusual")
-        self._add(1, "frames = lane.frames")
-        for index, layer in enumerate(self.layers):
-            self._unpack(index, layer)
-        self._add(1, "try:")
-        self._add(2, "with lane.boundary:")
-        self._add(3, "async for event in source:")
-        self._add(4, "if unusual:")
-        self._plain(5, "lane.through(0, event)")
-        self._add(4, "branch = find(event.__class__)")
-        self._add(4, "if branch is None:")
-        self._add(5, "branch = resolve(event.__class__)")
-        self._add(4, "if branch == 0:")
-        self._add(5, "yield event")
-        for work, branch in self._branches.items():
-            if branch:
-                self._branch(work, branch)
-        self._add(4, "else:")
-        self._plain(5, "lane.through(0, event)")
-        self._add(1, "finally:")
-        self._add(2, "await lane.close(source)")
-        self._add(1, "if lane.boundary.events:")
-        self._add(2, "ending = lane.ending()")
-        self._add(2, "try:")
-        self._add(3, "async for event in ending:")
-        self._add(4, "yield event")
-        self._add(2, "finally:")
-        self._add(3, "await ending.aclose()")
+        """Write a function for each group of the known classes that have the same work."""
+        known: dict[tuple[Any, ...], _Written] = {}
+        for kind in sorted(KNOWN_EVENTS, key=lambda kind: kind.__name__):
+            work = self.work(kind)
+            if not any(any(each) for each in work):
+                self.written[kind] = None
+                continue
+            if work not in known:
+                known[work] = self._function(work, len(known) + 1)
+            self.written[kind] = known[work]
         return "\n".join(self._text) + "\n"
 
-    # Which classes go together ---------------------------------------------------------------
-    def _group(self) -> None:
-        """Group the known classes by what is to be done for them; hot classes come first."""
-        found: dict[type[BaseEvent], int] = {}
-        self._branches[self._work(BaseEvent, nothing=True)] = 0
-        kinds: list[type[BaseEvent]] = [*_HOT, *(KNOWN_EVENTS - {*_HOT})]
-        for kind in sorted(kinds, key=lambda kind: (kind not in _HOT, kind.__name__)):
-            work = self._work(kind)
-            found[kind] = self._branches.setdefault(work, len(self._branches))
-
-        def resolve(kind: type[BaseEvent]) -> int:
-            return found.setdefault(kind, self._branches.get(self._work(kind), _PLAIN))
-
-        self.names["find"] = found.get
-        self.names["resolve"] = resolve
-
-    def _work(self, kind: type[BaseEvent], *, nothing: bool = False) -> tuple[Any, ...]:
+    def work(self, kind: type[BaseEvent]) -> tuple[Any, ...]:
         """Return what each layer does for a class: handler, assembling, keeping the transcript."""
-        if nothing:
-            return tuple((None, False, False) for _ in self.layers)
         return tuple(
             (
                 layer.handler(kind),
@@ -238,68 +195,62 @@ class _Writer:
             for layer in self.layers
         )
 
-    # Lines -----------------------------------------------------------------------------------
-    def _unpack(self, index: int, layer: ActiveLayer) -> None:
-        self._add(1, f"frame_{index} = frames[{index}]")
-        self._add(1, f"self_{index} = frame_{index}.instance")
-        self._add(1, f"ctx_{index} = frame_{index}.ctx")
-        if layer.declaration.tracks_state:
-            self._add(1, f"apply_{index} = frame_{index}.transcript.apply")
-        if layer.observes:
-            self._add(1, f"push_{index} = frame_{index}.assembler.push")
-        if layer.deadline is not None:
-            self._add(1, f"within_{index} = frame_{index}.deadline.run")
-
-    def _branch(self, work: tuple[Any, ...], branch: int) -> None:
-        self._add(4, f"elif branch == {branch}:")
+    def _function(self, work: tuple[Any, ...], number: int) -> _Written:
+        waits = any(assembles or (handler and handler.is_async) for handler, assembles, _ in work)
+        name = f"hooks_{number}"
+        self._add(0, f"{'async ' if waits else ''}def {name}(lane, event):")
+        self._add(1, "bound = lane.bound")
+        self._add(1, "unusual = lane.unusual")
         for index, (handler, assembles, keeps) in enumerate(work):
+            if handler is None and not assembles and not keeps:
+                continue
+            layer = self.layers[index]
+            timed = handler is not None and handler.is_async and layer.deadline is not None
+            if keeps or assembles or timed or layer.on_failure == "skip":
+                self._add(1, f"frame = lane.frames[{index}]")
             if keeps:
-                self._add(5, f"apply_{index}(event)", index)
+                self._add(1, "frame.transcript.apply(event)", index)
             if assembles:
-                self._add(5, f"for hook, args in push_{index}(event):", index)
-                self._add(6, f"if frame_{index}.has(hook):", index)
-                self._add(7, f"await frame_{index}.observe(hook, *args)", index)
+                self._add(1, "for hook, args in frame.assembler.push(event):", index)
+                self._add(2, "if frame.has(hook):", index)
+                self._add(3, "await frame.observe(hook, *args)", index)
             if handler is not None:
-                self._hook(index, handler, branch)
+                self._hook(index, handler, number)
             if handler is not None or assembles:
-                self._add(5, "if unusual:")
-                self._plain(6, f"lane.through({index + 1}, event)")
-        self._add(5, "yield event")
+                self._add(1, "if unusual:")
+                self._add(2, f"return lane.enter({index + 1}, event)")
+        self._add(1, "return event")
+        return _Written(name, waits)
 
-    def _hook(self, index: int, handler: Handler, branch: int) -> None:
+    def _hook(self, index: int, handler: Handler, number: int) -> None:
         layer = self.layers[index]
-        hook, known = f"hook_{index}_{branch}", f"handler_{index}_{branch}"
+        hook, known = f"hook_{index}_{number}", f"handler_{index}_{number}"
         self.names |= {hook: handler.function, known: handler}
-        call = f"{hook}(self_{index}, ctx_{index}, event)"
+        call = f"{hook}(bound[{2 * index}], bound[{2 * index + 1}], event)"
         if handler.is_async:
-            call = f"await {call}" if layer.deadline is None else f"await within_{index}({call})"
+            call = f"await {f'frame.deadline.run({call})' if layer.deadline is not None else call}"
         if layer.on_failure == "skip":
-            self._add(5, "answer = event")
-            self._add(5, f"if not frame_{index}.skipped:")
-            self._add(6, "try:")
-            self._add(7, f"answer = {call}", index)
-            self._add(6, "except Exception as error:")
-            self._add(7, f"if not frame_{index}.fail({handler.name!r}, error):", index)
-            self._add(8, "raise", index)
+            self._add(1, "answer = event")
+            self._add(1, "if not frame.skipped:")
+            self._add(2, "try:")
+            self._add(3, f"answer = {call}", index)
+            self._add(2, "except Exception as error:")
+            self._add(3, f"if not frame.fail({handler.name!r}, error):", index)
+            self._add(4, "raise", index)
         else:
-            self._add(5, f"answer = {call}", index)
-        may_be_none = "" if layer.declaration.rewrites_history else " and answer is not None"
-        self._add(5, f"if answer is not event{may_be_none}:")
-        after = f"lane.after({index}, event, {known}, answer)"
+            self._add(1, f"answer = {call}", index)
+        may_be_none = "" if layer.declaration.rewrites_history else "answer is not None and "
+        self._add(1, f"if {may_be_none}answer is not event:")
+        after = f"return lane.after({index}, event, {known}, answer)"
         if layer.declaration.observes_only:
-            self._plain(6, after)
+            self._add(2, after, index)
             return
-        self._add(6, "if answer.__class__ is event.__class__:")
-        self._add(7, "event = answer")
-        self._add(6, "elif answer is DROP:")
-        self._add(7, "continue")
-        self._add(6, "else:")
-        self._plain(7, after)
-
-    def _plain(self, depth: int, stream: str) -> None:
-        self._add(depth, f"async for out in {stream}:")
-        self._add(depth + 1, "yield out")
-        self._add(depth, "continue")
+        self._add(2, "if answer.__class__ is event.__class__:")
+        self._add(3, "event = answer")
+        self._add(2, "elif answer is DROP:")
+        self._add(3, "return DROP")
+        self._add(2, "else:")
+        self._add(3, after, index)
 
     def _add(self, depth: int, line: str, layer: int | None = None) -> None:
         self._text.append("    " * depth + line)

@@ -1,0 +1,236 @@
+"""A run whose layers lie directly around the agent: one generator from the agent to the consumer.
+
+Where no layer wraps the run, its two edges and the hooks between them need no generators of their
+own, and an event that goes on with the text that the last one was of needs next to nothing: at the
+agent's edge it is whole, and at the outer edge it is in order, because the one before it was. All
+others are looked at in full. It does what nested streams do, event for event.
+"""
+
+from __future__ import annotations
+
+from asyncio import current_task
+from collections.abc import AsyncGenerator, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from ag_ui.core import (
+    BaseEvent,
+    ReasoningMessageContentEvent,
+    ReasoningMessageStartEvent,
+    TextMessageContentEvent,
+    TextMessageStartEvent,
+)
+
+from interpose.events import DROP
+from interpose.runtime.closing import close
+from interpose.runtime.edge import Edge, truncated
+from interpose.runtime.halves import is_whole
+from interpose.runtime.lane import DETOUR, Lane
+
+if TYPE_CHECKING:
+    from interpose.runtime.playing import Play
+
+TEXTS: Final[Mapping[type[BaseEvent], type[BaseEvent]]] = {
+    TextMessageStartEvent: TextMessageContentEvent,
+    TextMessageContentEvent: TextMessageContentEvent,
+    ReasoningMessageStartEvent: ReasoningMessageContentEvent,
+    ReasoningMessageContentEvent: ReasoningMessageContentEvent,
+}
+"""The events after which a text may go on, and the class that it goes on with."""
+
+
+class _Text(NamedTuple):
+    """A text that goes on: its deltas' class and message, what they go through and add to."""
+
+    kind: Any = None
+    message_id: str | None = None
+    hooks: Callable[[Any, BaseEvent], Any] | None = None
+    waits: bool = False
+    add: Callable[[str], object] = str
+
+
+NOTHING: Final = _Text()
+
+
+async def play_directly(play: Play) -> AsyncGenerator[BaseEvent, None]:  # noqa: C901, PLR0912, PLR0915 - each call more costs what a layer costs
+    """Play a run; whatever ends it, its layers hear of it once."""
+    async with play:
+        for out in await play.begin():
+            play.take(out)
+            yield out
+        if play.end is None:
+            way = play.source = Way(play)
+            record, edge, lane = play.record, way.edge, way.lane
+            unusual, interruption = record.unusual, edge.interruption
+            push, take = play.push, play.take
+            kind, message_id, hooks, waits, add = NOTHING
+            passed = 0
+            answer: Any
+            with edge.boundary:
+                async for event in edge.open(record.input):
+                    interruption.awaiting = None
+                    if (
+                        event.__class__ is kind
+                        and event.message_id == message_id
+                        and event.subagent_run_id is None
+                        and event.metadata is None
+                        and not event.__pydantic_extra__
+                        and (event.delta.isascii() or is_whole(event.delta))
+                        and not unusual
+                    ):
+                        record.current = answer = event
+                        if hooks is not None:
+                            record.event_index = edge.admitted + passed
+                            try:
+                                answer = hooks(lane, event)
+                                if waits:
+                                    answer = await answer
+                            except BaseException as error:  # noqa: BLE001 - see failed
+                                answer = await way.failed(error)
+                        if not unusual and (
+                            answer is event
+                            or (
+                                answer.__class__ is kind
+                                and answer.message_id == message_id
+                                and answer.subagent_run_id is None
+                                and answer.metadata is None
+                            )
+                        ):
+                            passed += 1
+                            add(answer.delta)
+                            yield answer
+                        else:
+                            way.count(passed)
+                            passed = 0
+                            edge.admitted += 1
+                            async for out in way.leaving(answer):
+                                yield out
+                            kind, message_id, hooks, waits, add = way.text(event)
+                            if way.is_over:
+                                break
+                    else:
+                        if passed:
+                            way.count(passed)
+                            passed = 0
+                        if edge.awaits_start:
+                            await edge.start()
+                        for part in edge.admit(event):
+                            answer = part
+                            if lane is not None:
+                                try:
+                                    answer, waits = lane.answer(part)
+                                    if waits:
+                                        answer = await answer
+                                except BaseException as error:  # noqa: BLE001 - see failed
+                                    answer = await way.failed(error)
+                            if answer is DETOUR:
+                                async for out in way.leaving(answer):
+                                    yield out
+                            elif answer is not DROP:
+                                for out in push(answer):
+                                    take(out)
+                                    yield out
+                        going_on = way.text(event) if event.__class__ in TEXTS else NOTHING
+                        kind, message_id, hooks, waits, add = going_on
+                        if way.is_over:
+                            break
+                    if unusual:
+                        edge.check()
+                    interruption.awaiting = current_task()
+                else:
+                    edge.check()
+                    raise truncated()
+            await way.aclose()
+            for ended in await edge.ending():
+                async for out in await way.through(ended):
+                    yield out
+            for out in play.truncated():
+                take(out)
+                yield out
+
+
+class Way:
+    """The parts that an event goes through, and their closing."""
+
+    def __init__(self, play: Play) -> None:
+        record = play.record
+        segment = record.program.direct_segment
+        self.edge = Edge(record, expand=True)
+        self.lane = None if segment is None else Lane(segment, record, record.unusual)
+        self._play = play
+        self._open: AsyncGenerator[BaseEvent, None] | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the agent has ended the run, or a layer."""
+        lane = self.lane
+        return self.edge.is_over or self._play.is_over or (lane is not None and lane.ended)
+
+    def count(self, passed: int) -> None:
+        """Take note of the events that went the short way."""
+        self.edge.admitted += passed
+        self._play.count(passed)
+
+    def text(self, event: BaseEvent) -> _Text:
+        """Return the text that may go on after an event."""
+        kind = TEXTS.get(event.__class__)
+        if kind is None or not self.edge.is_calm:
+            return NOTHING
+        message_id: str = event.message_id  # type: ignore[attr-defined]
+        add = self._play.adder(kind, message_id)
+        if add is None:
+            return NOTHING
+        work = None if self.lane is None else self.lane.work(kind)
+        hooks, waits = (None, False) if work is None else work
+        return _Text(kind, message_id, hooks, waits, add)
+
+    async def through(self, event: BaseEvent) -> AsyncGenerator[BaseEvent, None]:
+        """Return what leaves the run for an event that has been admitted."""
+        answer: Any = event
+        if self.lane is not None:
+            try:
+                answer, waits = self.lane.answer(event)
+                if waits:
+                    answer = await answer
+            except BaseException as error:  # noqa: BLE001 - raised again unless it is a failure
+                answer = await self.failed(error)
+        return self.leaving(answer)
+
+    def leaving(self, answer: Any) -> AsyncGenerator[BaseEvent, None]:
+        """Return what leaves the run for an answer of the layers."""
+        self._open = self._leaving(answer)
+        return self._open
+
+    async def _leaving(self, answer: Any) -> AsyncGenerator[BaseEvent, None]:
+        lane = self.lane
+        while lane is not None and answer is DETOUR:
+            answer = DROP
+            try:
+                async for inner in lane.taken():
+                    for out in self._play.push(inner):
+                        self._play.take(out)
+                        yield out
+            except BaseException as error:  # noqa: BLE001 - raised again unless it is a failure
+                answer = await self.failed(error)
+        if answer is not DROP:
+            for out in self._play.push(answer):
+                self._play.take(out)
+                yield out
+
+    async def failed(self, error: BaseException) -> Any:
+        """Let the ending that a layer's error stands for leave, when the agent is closed."""
+        if self.lane is None:
+            raise error
+        answer = self.lane.failed(error)
+        await self.edge.close()
+        return answer
+
+    async def aclose(self) -> None:
+        """Close what is open."""
+        try:
+            await close(self._play.record, self._open, "a run")
+        finally:
+            try:
+                if self.lane is not None:
+                    await self.lane.close()
+            finally:
+                await self.edge.close()
