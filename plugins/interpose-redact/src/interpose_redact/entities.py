@@ -105,6 +105,56 @@ PATTERNS: Final[Mapping[Entity, tuple[str, ...]]] = MappingProxyType(
 )
 
 
+_PHONE_DIGIT: Final = r"[ \u00A0().\/-]{0,3}[0-9]"
+_PHONE_HEAD: Final = (
+    r"(?<![\w+])[+(02-9](?:"
+    rf"(?<=\+)[1-9](?:{_PHONE_DIGIT}){{6}}"
+    r"|(?<=[2-9])[0-9]{2}[ .-][0-9]{3}[ .-]"
+    r"|(?<=\()[2-9][0-9]{2}\) ?[0-9]{3}"
+    r"|(?<=\()(?<!\.\()0[1-9][0-9]{1,4}\)[ \/-]"
+    rf"|(?<=0)(?<!\.0)(?:0[1-9](?:{_PHONE_DIGIT}){{7}}|[1-9][0-9]{{1,4}}[ \/-]))"
+)
+_KEY_HEAD: Final = (
+    r"(?<![A-Za-z0-9])(?:[sr]k_|sk-|p(?:k_|ypi-)|g(?:sk_|lpat-|h[pousr]_|ithub_pat_)"
+    r"|x(?:ai-|ox[abeoprs]-|app-)|hf_|npm_|dop_v1_|whsec_|A(?:KIA|SIA|BIA|CCA|Iza)"
+    r"|ya29\.|SG\.|eyJ)"
+)
+
+HEADS: Final[Mapping[Entity, tuple[str, ...]]] = MappingProxyType(
+    {
+        "email": (r"[\w.%+-]{1,64}@",),
+        "card": (rf"(?<![0-9])[2-6](?:{_GAP}[0-9]){{12}}",),
+        "phone": (_PHONE_HEAD,),
+        "iban": (rf"(?<![A-Za-z0-9])[A-Za-z]{{2}}{_GAP}[0-9]{_GAP}[0-9]",),
+        "ip": (
+            rf"(?<![0-9])(?<![0-9]\.){_OCTET}\.{_OCTET}\.",
+            rf"{_BEFORE_IPV6}(?:{_HEX_GROUP}?:){{2}}",
+        ),
+        "api-key": (_KEY_HEAD, "-----BEGIN "),
+    }
+)
+"""How what the patterns match begins, so that most texts need no search for the whole patterns.
+
+Whatever begins like a match of one of an entity's patterns begins like a match of a head, too, and
+the other way round, until the head is complete.
+"""
+
+SIGNS: Final = r"[0-9@:_-]|eyJ|SG\.|A(?:KIA|SIA|BIA|CCA|Iza)"
+"""Without one of these no head is complete."""
+
+ENDS: Final[Mapping[Entity, str]] = MappingProxyType(
+    {
+        "email": r"[\w.%+-]{1,64}",
+        "phone": r"(?<![\w+])[+(]",
+        "iban": r"(?<![A-Za-z0-9])[A-Za-z](?:[A-Za-z][ \u00A0\u2009-]?)?",
+    }
+)
+"""What may begin at the end of a text that has none of the signs.
+
+The beginnings of the other entities are letters then, which may begin an address, too.
+"""
+
+
 def is_card(text: str) -> bool:
     """Check the last digit (Luhn, ISO/IEC 7812-1)."""
     digits = [int(digit) for digit in reversed(only_digits(text))]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final, cast
 
-from interpose import PatternTransform, Reject, RunContext, Stage
-from interpose_redact.entities import CHECKS, SAME, SHAPES
+from interpose import PatternTransform, Reject, RunContext, Scan, Stage
+from interpose_redact.beginnings import Chosen, beginnings
+from interpose_redact.entities import CHECKS, SAME, SHAPES, Entity
 from interpose_redact.settings import RedactSettings
 
 _HEX_DIGITS: Final = 16
@@ -27,7 +28,8 @@ class Redact(PatternTransform[RedactSettings]):
 
     @classmethod
     def rules(cls, settings: RedactSettings, /) -> Sequence[tuple[str, str]]:
-        """Return the patterns of the settings."""
+        """Return the patterns of the settings; many literals are made ready beside them."""
+        settings.many_literals  # noqa: B018 - built now, and not when the first text comes
         return tuple(settings.rules())
 
     def setup(self, ctx: RunContext, /) -> None:  # noqa: ARG002 - the hook's signature
@@ -39,6 +41,28 @@ class Redact(PatternTransform[RedactSettings]):
         self.timeout = settings.timeout
         if "card" in settings.entities:
             self.number_digits = _FEWEST_CARD_DIGITS
+        self._beginnings = beginnings(settings.entities)
+        self._many = settings.many_literals
+        self._chosen: dict[frozenset[Entity], Chosen] = {}
+
+    def scan(self, text: str, start: int, final: bool, /) -> Scan:  # noqa: FBT001 - the contract
+        """Find the same as the base does, without searching for entities that are not there."""
+        every = self.shared
+        end = every.end(text, start, final=final)
+        present, before = self._beginnings.find(text, start, end, final=final)
+        if self._many is not None and not final:
+            before = min(before, self._many.begun(text, start, end))
+        chosen = self._chosen.get(present)
+        if chosen is None:
+            chosen = self._chosen[present] = Chosen(every, present, self._many)
+        if not chosen.patterns or before == start:
+            return Scan((), before)
+        chosen.before = before
+        self.shared = cast("Any", chosen)
+        try:
+            return super().scan(text, start, final)
+        finally:
+            self.shared = every
 
     def replace(self, name: str, text: str, /) -> str | None:
         """Return what stands for ``text``; None if it only looks like one.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, SecretStr, model_validator
 
 from interpose import Covers, PatternTransform, Settings, UsageError
 from interpose_redact.entities import ENTITIES, PATTERNS, Entity
+from interpose_redact.literals import LITERAL, MANY, Literals
 
 Action = Literal["mask", "replace", "hash", "block"]
 Cover = Literal[
@@ -25,9 +27,6 @@ Cover = Literal[
     "result",
     "error",
 ]
-
-LITERAL: Final = "literal"
-"""The name under which the operator's literals appear."""
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 _SHORTEST_KEY: Final = 16
@@ -108,11 +107,18 @@ class RedactSettings(Settings):
             where |= Covers[cover.upper().replace("-", "_")]
         return where
 
+    @cached_property
+    def many_literals(self) -> Literals | None:
+        """The literals, if they are too many for a pattern."""
+        if len(self.literals) < MANY:
+            return None
+        return Literals(each.get_secret_value() for each in self.literals)
+
     def rules(self) -> Iterator[tuple[str, str]]:
-        """Yield (name, pattern) for all that is looked for, secrets included."""
+        """Yield (name, pattern) for all that is looked for but many literals, secrets included."""
         # The longest first, so that a literal which begins with another one is found whole.
         literals = sorted((each.get_secret_value() for each in self.literals), key=len)
-        if literals:
+        if 0 < len(literals) < MANY:
             yield LITERAL, "|".join(re.escape(literal) for literal in reversed(literals))
         for name, pattern in self.patterns.items():
             yield name, pattern.get_secret_value()
