@@ -16,7 +16,8 @@ Several at once, without those that are not available: :func:`workers`.
 A worker says ``{"ready": true, "versions": {...}}`` in a line, and then answers each line
 ``{"do": NAME, ...arguments}`` with ``{"seconds": 0.0123}`` or ``{"error": "..."}``, until its input
 ends. The seconds are those of the whole action, so what a layer costs is the difference between N
-layers and none, divided by N and by the number of calls or events.
+layers and none, divided by N and by the number of calls or events. Every action also takes a
+``clock``: ``wall``, as without a word, or ``processor``, of all threads of the worker's process.
 
 Calls: ``layers`` no-op layers of a ``kind`` around each call, ``times`` runs, one after the other,
 after all of it was set up.
