@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ag_ui.core import BaseEvent, RunAgentInput, RunErrorEvent, RunFinishedEvent
 
-from interpose.agui import encode
+from interpose.agui.encoding import encode_bytes
 from interpose.errors import InvalidStream, RunError
 from interpose.server.older import for_older_client
 
@@ -28,7 +28,7 @@ def framing(
         if is_old:
             event = for_older_client(event)
         try:
-            return encode(event).encode()
+            return encode_bytes(event)
         except InvalidStream as error:
             fail(error)
             return _bare(event)
@@ -40,8 +40,8 @@ def _bare(event: BaseEvent) -> bytes:
     """Write what can be written of an event: without its opaque parts, or nothing of it."""
     if isinstance(event, RunFinishedEvent):
         failed = RunErrorEvent(code="invalid-stream", message=_UNWRITABLE)
-        return encode(failed).encode()
+        return encode_bytes(failed)
     try:
-        return encode(event.model_copy(update={"raw_event": None, "metadata": None})).encode()
+        return encode_bytes(event.model_copy(update={"raw_event": None, "metadata": None}))
     except InvalidStream:
         return b""

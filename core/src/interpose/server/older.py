@@ -8,7 +8,7 @@ know. All else that is new in 1.0 they ignore, so it stays. Each rule was found 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from ag_ui.core import (
     BaseEvent,
@@ -25,6 +25,16 @@ from ag_ui.core import (
     UserMessage,
 )
 
+from interpose.agui import KNOWN_EVENTS
+
+_UNDERSTOOD: Final = KNOWN_EVENTS - {
+    RunFinishedEvent,
+    ToolCallResultEvent,
+    MessagesSnapshotEvent,
+    RunStartedEvent,
+}
+"""What needs no look: most events of a stream, at the price of one."""
+
 
 def for_older_client(event: BaseEvent) -> BaseEvent:
     """Return the event as a client before 1.0 understands it; the same object if it does.
@@ -33,6 +43,8 @@ def for_older_client(event: BaseEvent) -> BaseEvent:
     client takes every call without a result for pending. A tool's result is the text of its parts,
     and parts that refer to a file by a handle go.
     """
+    if event.__class__ in _UNDERSTOOD:
+        return event
     if isinstance(event, RunFinishedEvent):
         return _finished(event)
     if isinstance(event, ToolCallResultEvent) and not isinstance(event.content, str):

@@ -10,13 +10,14 @@ class Relay:
     """Coalesces what is pushed between two writes into one, and holds a fast producer back.
 
     ``limit``: bytes to buffer; whoever pushes more waits for :attr:`room`. ``now`` is the clock of
-    ``pushed_at`` and ``taken_at``. ``error`` is what ended the producer, ``gone`` says that nobody
-    reads any more.
+    ``taken_at``, when something was taken last, and of ``said_at``, when that was something pushed.
+    ``behind``: something that was pushed has not been taken. ``writing``: what was taken is being
+    written. ``error`` is what ended the producer, ``gone`` says that nobody reads any more.
     """
 
     __slots__ = (
-        "_limit", "_now", "_parts", "_ready", "_size",
-        "closed", "error", "gone", "pushed_at", "room", "taken_at",
+        "_limit", "_now", "_parts", "_size", "_waiting",
+        "behind", "closed", "error", "gone", "room", "said_at", "taken_at", "writing",
     )  # fmt: skip
 
     def __init__(self, limit: int, now: Callable[[], float]) -> None:
@@ -24,10 +25,12 @@ class Relay:
         self._now = now
         self._parts: list[bytes] = []
         self._size = 0
-        self._ready = asyncio.Event()
+        self._waiting: asyncio.Future[None] | None = None
         self.room = asyncio.Event()
         self.room.set()
-        self.pushed_at = self.taken_at = now()
+        self.said_at = self.taken_at = now()
+        self.behind = False
+        self.writing = False
         self.closed = False
         self.gone = False
         self.error: BaseException | None = None
@@ -37,9 +40,10 @@ class Relay:
         if self.gone or self.closed:
             return False
         self._parts.append(data)
+        self.behind = True
+        if self._waiting is not None:
+            self._wake()
         self._size += len(data)
-        self.pushed_at = self._now()
-        self._ready.set()
         if self._size < self._limit:
             return False
         self.room.clear()
@@ -47,15 +51,20 @@ class Relay:
 
     async def take(self) -> bytes:
         """Wait for bytes and return all there are; ``b""`` at the end, or when nobody reads."""
+        self.writing = False
         while not self._parts:
             if self.closed or self.gone:
                 return b""
-            self._ready.clear()
-            await self._ready.wait()
+            self._waiting = asyncio.get_running_loop().create_future()
+            await self._waiting
         data = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
         self._parts.clear()
         self._size = 0
         self.taken_at = self._now()
+        if self.behind:
+            self.behind = False
+            self.said_at = self.taken_at
+        self.writing = True
         self.room.set()
         return data
 
@@ -64,18 +73,23 @@ class Relay:
         if self.room.is_set() and not (self.gone or self.closed):
             self._parts.append(text)
             self._size += len(text)
-            self._ready.set()
+            self._wake()
 
     def close(self, error: BaseException | None = None) -> None:
         """Say that nothing more comes; what is buffered is still taken."""
         if not self.closed:
             self.closed = True
             self.error = error
-        self._ready.set()
+        self._wake()
 
     def abandon(self) -> None:
         """Say that nobody reads any more: what is buffered goes, and the producer waits no more."""
         self.gone = True
         self._parts.clear()
-        self._ready.set()
         self.room.set()
+        self._wake()
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None and not waiting.done():
+            waiting.set_result(None)

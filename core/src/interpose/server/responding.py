@@ -100,7 +100,8 @@ class RunResponse(Response):
             asyncio.create_task(watch.watch(), name=f"watch of {name}"),
         ]
         try:
-            await self._write(scope, receive, send, relay, watch)
+            async with watch.patience:
+                await self._write(scope, receive, send, relay, watch)
         except (TimeoutError, OSError):
             pass  # the client does not read, or is gone
         finally:
@@ -156,8 +157,7 @@ class RunResponse(Response):
         )
         watch.started = True
         while body:
-            async with asyncio.timeout(self._options.write_deadline):
-                await send({"type": "http.response.body", "body": body, "more_body": True})
+            await send({"type": "http.response.body", "body": body, "more_body": True})
             body = await relay.take()
         if relay.error is None and not relay.gone:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
