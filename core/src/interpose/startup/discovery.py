@@ -1,4 +1,4 @@
-"""Which plugins are installed, read from metadata alone. No other module reads metadata.
+"""Which plugins are installed, from metadata alone; :mod:`interpose.startup.metadata` reads it.
 
 An environment holds other people's distributions, some of them damaged: each is looked at on its
 own, and what is wrong with one becomes a note for ``interpose doctor`` and disturbs nothing else.
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import importlib
 import re
+import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 import importlib_metadata
 
 from interpose.errors import Problem
+from interpose.startup.metadata import entry_points, headers, name_in, needs, place_of, plain_range
 
 if TYPE_CHECKING:
     from importlib_metadata import IDistribution
@@ -33,6 +36,7 @@ HOST: Final = "interpose"
 ID: Final = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*\Z")
 """The alphabet of ids."""
 
+_GROUPS: Final = (GROUP, OFFERS_GROUP)
 _OFFER = "capability."
 
 
@@ -90,7 +94,8 @@ class Discovery:
     @property
     def ambiguous(self) -> tuple[str, ...]:
         """The ids that more than one distribution uses."""
-        return tuple(name for name in self.ids if len(self.named(name)) > 1)
+        counts = Counter(plugin.id for plugin in self.plugins)
+        return tuple(sorted(name for name, count in counts.items() if count > 1))
 
     def named(self, plugin_id: str) -> tuple[PluginEntry, ...]:
         """Return the plugins with this id; more than one when distributions clash."""
@@ -113,17 +118,21 @@ def discover(path: Sequence[str] | None = None, *, thorough: bool = False) -> Di
     unusable: dict[str, Problem] = {}
     found: list[tuple[Distribution, tuple[_Entry, ...]]] = []
     for raw in _distributions(path, notes):
-        entries, damage = _entries(raw)
+        entries, damage = _entries(raw, thorough=thorough)
         if damage is not None:
             notes.append(damage)
         if not entries and not thorough:
             continue
-        identity = _identity(raw)
+        fields = _fields(raw)
+        identity = _identity(raw, fields)
         if isinstance(identity, Problem):
             notes.append(identity)
             unusable |= {entry.name: identity for entry in entries if entry.group == GROUP}
         elif entries:
-            distribution, strange = _with_range(raw, identity)
+            requirements = needs(raw, fields)
+            if not thorough:  # what they need of others is for ``doctor``
+                requirements = [text for text in requirements if name_in(text).lower() == HOST]
+            distribution, strange = _with_range(identity, requirements)
             notes += strange
             found.append((distribution, entries))
     plugins: list[PluginEntry] = []
@@ -147,7 +156,7 @@ def owners(path: Sequence[str] | None = None) -> Mapping[str, frozenset[str]]:
     """
     found: dict[str, set[str]] = {}
     for raw in _distributions(path, []):
-        identity = _identity(raw)
+        identity = _identity(raw, _fields(raw))
         if not isinstance(identity, Problem):
             for top in _tops(raw):
                 found.setdefault(top, set()).add(identity.canonical)
@@ -175,9 +184,10 @@ class _Entry:
 
 
 def _distributions(path: Sequence[str] | None, notes: list[Problem]) -> Iterator[IDistribution]:
-    arguments = {} if path is None else {"path": list(path)}
+    # What is not there would be taken for an archive, and what reads those be imported.
+    there = [each for each in (sys.path if path is None else path) if Path(each).exists()]
     try:
-        yield from importlib_metadata.distributions(**arguments)
+        yield from importlib_metadata.distributions(path=there)
     except Exception as error:  # noqa: BLE001 - a foreign finder may raise anything
         notes.append(
             Problem(
@@ -189,18 +199,15 @@ def _distributions(path: Sequence[str] | None, notes: list[Problem]) -> Iterator
         )
 
 
-def _entries(
-    raw: IDistribution,
-) -> tuple[tuple[_Entry, ...], Problem | None]:
+def _entries(raw: IDistribution, *, thorough: bool) -> tuple[tuple[_Entry, ...], Problem | None]:
     """Return the entry points of our groups; a file that cannot be read is one for ``doctor``."""
     try:
         given = [
-            _Entry(entry.group, entry.name, _without_extras(entry.value))
-            for entry in raw.entry_points
-            if entry.group in (GROUP, OFFERS_GROUP)
+            _Entry(group, name, _without_extras(value))
+            for group, name, value in entry_points(raw, _GROUPS, thorough=thorough)
         ]
     except Exception as error:  # noqa: BLE001 - foreign metadata may break in any way
-        place = _place(raw)
+        place = place_of(raw)
         return (), Problem(
             "damaged-distribution",
             f"The entry points of {place.name} cannot be read: {_said(error)}.",
@@ -212,13 +219,16 @@ def _entries(
     return tuple(dict.fromkeys(given)), None
 
 
-def _identity(raw: IDistribution) -> Distribution | Problem:
-    place = _place(raw)
+def _fields(raw: IDistribution) -> Mapping[str, Sequence[str]]:
     try:
-        metadata = raw.metadata
-        name, version = metadata.get("Name"), metadata.get("Version")
-    except Exception:  # noqa: BLE001 - likewise; some versions of the reader raise, some do not
-        name = version = None
+        return headers(raw)
+    except Exception:  # noqa: BLE001 - likewise
+        return {}
+
+
+def _identity(raw: IDistribution, fields: Mapping[str, Sequence[str]]) -> Distribution | Problem:
+    place = place_of(raw)
+    name, version = (fields.get(key, ("",))[0] for key in ("name", "version"))
     if name and version:
         return Distribution(name, canonical(name), version, str(place.parent))
     if not name and not version:
@@ -235,14 +245,19 @@ def _identity(raw: IDistribution) -> Distribution | Problem:
 
 
 def _with_range(
-    raw: IDistribution, distribution: Distribution
+    distribution: Distribution, requirements: Iterable[str]
 ) -> tuple[Distribution, tuple[Problem, ...]]:
     """Add what the distribution declares about the version of Interpose."""
-    from packaging.requirements import InvalidRequirement, Requirement
-
     ranges: list[str] = []
     strange: list[Problem] = []
-    for text in raw.requires or ():
+    for text in requirements:
+        plain = plain_range(text)
+        if plain is not None:
+            if plain and name_in(text).lower() == HOST:
+                ranges.append(plain)
+            continue
+        from packaging.requirements import InvalidRequirement, Requirement
+
         try:
             requirement = Requirement(text)
             applies = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
@@ -260,7 +275,9 @@ def _with_range(
             continue
         if applies and canonical(requirement.name) == HOST and str(requirement.specifier):
             ranges.append(str(requirement.specifier))
-    return replace(distribution, interpose_range=",".join(ranges) or None), tuple(strange)
+    if ranges:
+        distribution = replace(distribution, interpose_range=",".join(ranges))
+    return distribution, tuple(strange)
 
 
 _Found = tuple[Distribution, tuple[_Entry, ...]]
@@ -275,6 +292,9 @@ def _without_copies(found: Iterable[_Found], notes: list[Problem]) -> Iterator[_
     for distribution, entries in found:
         groups.setdefault(distribution.canonical, []).append((distribution, entries))
     for copies in groups.values():
+        if len(copies) == 1:
+            yield copies[0]
+            continue
         first = Path(copies[0][0].location).resolve()
         beside = [copy for copy in copies if Path(copy[0].location).resolve() == first]
         chosen = max(beside, key=lambda copy: _order(copy[0].version))
@@ -374,13 +394,10 @@ def _clash(plugins: Sequence[PluginEntry]) -> Problem:
     )
 
 
-def _place(raw: IDistribution) -> Path:
-    # Nothing public names the folder of a distribution whose METADATA is missing.
-    return Path(str(getattr(raw, "_path", None) or raw.locate_file("")))
-
-
 def _without_extras(value: str) -> str:
-    return re.sub(r"\s*\[[^\]]*\]\s*\Z", "", value).replace(" ", "")
+    if "[" in value:
+        value = re.sub(r"\s*\[[^\]]*\]\s*\Z", "", value)
+    return value.replace(" ", "")
 
 
 def _said(error: BaseException) -> str:
