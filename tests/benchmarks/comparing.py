@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, cast
 
-from . import report
+from . import records, report
 from .measuring import Ratio
 from .results import Benchmark, Result, Size, Workload
 from .targets import TARGETS
@@ -30,6 +30,8 @@ WORKLOADS: Final = (
 def run(arguments: Sequence[str], *, others: Mapping[str, Benchmark]) -> int:
     """Run the workloads that are named, all without a name; returns the exit status."""
     options = _options(arguments, others)
+    if options.kept is not None:
+        return _show(options.kept, options.pages)
     size = Size(quick=options.quick, peers=not options.quick and not options.without_peers)
     results: dict[str, Result] = {}
     for name in options.names or WORKLOADS:
@@ -40,13 +42,28 @@ def run(arguments: Sequence[str], *, others: Mapping[str, Benchmark]) -> int:
         results[name] = workload.run(size)
         sys.stdout.write(report.text(results[name]))
         sys.stdout.write(f"-- {name}: {time.monotonic() - since:.0f} s\n")
-    figures = {key: ratio for result in results.values() for key, ratio in result.figures.items()}
+    figures = records.figures(results)
     sys.stdout.write(report.targets(figures))
     if options.json is not None:
         report.write_json(options.json, results, size)
     if options.pages is not None:
         report.write_pages(options.pages, results, size)
     return _status(figures) if options.quick else 0
+
+
+def _show(file: Path, pages: Path | None) -> int:
+    """Show what was measured before, and write its pages."""
+    try:
+        kept = records.read(file)
+    except (OSError, ValueError) as error:
+        sys.stderr.write(f"{file} cannot be shown: {error}\n")
+        return 2
+    for name, result in kept.results.items():
+        sys.stdout.write(f"\n== {name}\n{report.text(result)}")
+    sys.stdout.write(report.targets(kept.figures))
+    if pages is not None:
+        report.write_pages_of(pages, kept)
+    return 0
 
 
 def _options(arguments: Sequence[str], others: Mapping[str, Benchmark]) -> argparse.Namespace:
@@ -68,6 +85,13 @@ def _options(arguments: Sequence[str], others: Mapping[str, Benchmark]) -> argpa
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures here as well")
     parser.add_argument(
         "--pages", type=Path, metavar="DIRECTORY", help="write benchmarks.md and its plots here"
+    )
+    parser.add_argument(
+        "--from",
+        dest="kept",
+        type=Path,
+        metavar="FILE",
+        help="measure nothing, and show what --json wrote to this file",
     )
     options = parser.parse_args(arguments)
     for name in options.names:

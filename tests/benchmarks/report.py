@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
+from typing import Final
 
+from . import page, plots, records
 from .measuring import Ratio
 from .results import Result, Size
 from .targets import TARGETS
+from .wording import number, quartiles, verdict
+
+RECORD: Final = f"{page.FOLDER}/results.json"
+"""Where the documentation keeps the record that its page is written from."""
 
 
 def text(result: Result) -> str:
@@ -17,10 +21,12 @@ def text(result: Result) -> str:
     lines: list[str] = []
     for table in result.tables:
         lines += ["", table.title]
-        width = max(len(f"{row.name} / {row.against}") for row in table.rows)
-        for row in table.rows:
-            value = "" if row.value is None else f"   {row.value:,.1f} {table.unit}"
-            lines.append(f"  {f'{row.name} / {row.against}':<{width}}  {row.ratio}{value}")
+        names = [f"{row.name} / {row.against}" for row in table.rows]
+        ratios = [quartiles(row.ratio) for row in table.rows]
+        first, second = (max(map(len, column), default=0) for column in (names, ratios))
+        for row, name, ratio in zip(table.rows, names, ratios, strict=True):
+            value = "" if row.value is None else f"{number(row.value)} {table.unit}"
+            lines.append(f"  {name:<{first}}  {ratio:<{second}}  {value}".rstrip())
         lines += [f"  {note}" for note in table.notes]
     lines += [f"left out: {line}" for line in result.left_out]
     return "\n".join(lines) + "\n"
@@ -32,17 +38,26 @@ def targets(figures: Mapping[str, Ratio]) -> str:
     for target in TARGETS:
         if target.key in figures:
             found = figures[target.key]
-            said = "met" if target.is_met(found) else "MISSED"
-            lines.append(f"  {said:<7} {found!s:<24} {target.sense} {target.limit:g}: {target.what}")
+            limit = f"{target.sense} {target.limit:g}"
+            lines.append(f"  {target.what}: {quartiles(found)}, {limit}: {verdict(target, found)}")
     return "\n".join(lines) + "\n"
 
 
 def write_json(file: Path, results: Mapping[str, Result], size: Size) -> None:
-    """Write everything that was found."""
-    held = {"size": asdict(size), "results": {name: asdict(each) for name, each in results.items()}}
-    file.write_text(json.dumps(held, indent=2) + "\n", encoding="utf-8")
+    """Write everything that was found, and what it was measured on; see :mod:`.records`."""
+    records.write(file, records.record(results, size))
 
 
 def write_pages(folder: Path, results: Mapping[str, Result], size: Size) -> None:
-    """Write the page of the documentation, and its plots."""
-    raise NotImplementedError
+    """Write the page of the documentation, its plots, and the record that they come from."""
+    write_pages_of(folder, records.record(results, size))
+
+
+def write_pages_of(folder: Path, kept: records.Record) -> None:
+    """Write page, plots and record from a record; what cannot be drawn is left out."""
+    (folder / RECORD).parent.mkdir(exist_ok=True)
+    records.write(folder / RECORD, kept)
+    every = [plot for result in kept.results.values() for plot in result.plots]
+    plots.draw(every, folder / page.FOLDER)
+    text = page.render(kept, page.picture_files(folder))
+    (folder / page.NAME).write_text(text, encoding="utf-8")
