@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ag_ui.core import BaseEvent
 from pydantic_core import PydanticSerializationError
 
-from interpose.agui.plain import write_plain
+from interpose.agui.plain import WRITERS
 from interpose.errors import InvalidStream
+
+_LINE: Final = slice(len("data: "), -len("\n\n"))
 
 
 def to_json(event: BaseEvent) -> str:
@@ -14,30 +18,23 @@ def to_json(event: BaseEvent) -> str:
 
     Raises InvalidStream (rule ``not-json``) when an opaque value cannot be written as JSON.
     """
-    line = write_plain(event)
-    if line is not None and (line.isascii() or _is_unicode(line)):
-        return line
-    return _by_model(event)
+    return encode(event)[_LINE]
 
 
 def encode(event: BaseEvent) -> str:
     r"""Write an event as one SSE frame, ``data: {...}\n\n``.
 
     Byte for byte what ``ag_ui.encoder.EventEncoder`` writes; framed with LF, because the AG-UI
-    client splits frames on nothing else.
+    client splits frames on nothing else. Raises InvalidStream as :func:`to_json` does.
     """
-    return f"data: {to_json(event)}\n\n"
-
-
-def encode_bytes(event: BaseEvent) -> bytes:
-    """Return what :func:`encode` does, in UTF-8."""
-    line = write_plain(event)
-    if line is not None:
-        try:
-            return f"data: {line}\n\n".encode()
-        except UnicodeEncodeError:
-            pass
-    return f"data: {_by_model(event)}\n\n".encode()
+    write = WRITERS.get(event.__class__)
+    try:
+        frame = None if write is None else write(event)
+        if frame is not None and (frame.isascii() or frame.encode()):
+            return frame
+    except (AttributeError, UnicodeEncodeError):
+        pass  # the model tells what is wrong
+    return f"data: {_by_model(event)}\n\n"
 
 
 def _by_model(event: BaseEvent) -> str:
@@ -50,12 +47,3 @@ def _by_model(event: BaseEvent) -> str:
             f"{type(event).__name__} holds a value that cannot be written as JSON.",
             rule="not-json",
         ) from None
-
-
-def _is_unicode(text: str) -> bool:
-    """Whether there is no lone surrogate in a text; no JSON can hold one."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

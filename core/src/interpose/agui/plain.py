@@ -1,4 +1,4 @@
-"""The events that streams consist of, written as JSON without the model's own serializer.
+r"""The events that streams consist of, framed without the model's own serializer.
 
 The serializer of ``ag_ui``'s models is a Python function around pydantic's, and takes at least five
 times as long as the text needs. Most events hold nothing but strings, and those are written here,
@@ -17,16 +17,16 @@ needed. That of TEXT_MESSAGE_END::
             or message_id.__class__ is not str
         ):
             return None
-        _line = '{"type":"TEXT_MESSAGE_END"'
+        _frame = 'data: {"type":"TEXT_MESSAGE_END"'
         if timestamp is not None:
             if timestamp.__class__ is not int or not _lowest <= timestamp <= _highest:
                 return None
-            _line += f',"timestamp":{timestamp}'
+            _frame += f',"timestamp":{timestamp}'
         if subagent_run_id is not None:
             if subagent_run_id.__class__ is not str:
                 return None
-            _line += f',"subagentRunId":{_quoted(subagent_run_id)}'
-        return f'{_line},"messageId":{_quoted(message_id)}}}'
+            _frame += f',"subagentRunId":{_quoted(subagent_run_id)}'
+        return f'{_frame},"messageId":{_quoted(message_id)}}}\n\n'
 
 None says that only the model itself can write it: a value that is not of its field's exact type, an
 opaque value, a nested model, an extra field, fields in an order of their own.
@@ -50,31 +50,25 @@ _LOWEST: Final = -(2**63)
 _HIGHEST: Final = 2**63 - 1
 
 
-def write_plain(event: BaseEvent) -> str | None:
-    """Return an event as ``model_dump_json(by_alias=True)`` does; None: only that can write it.
-
-    A lone surrogate, which no JSON can hold, is passed on: encoding the text finds it.
-    """
-    try:
-        return _WRITERS.get(event.__class__, _not_plain)(event)
-    except AttributeError:  # it was never initialised
-        return None
-
-
 def _not_plain(_event: BaseEvent) -> str | None:
     return None
 
 
 def _at_first(event: BaseEvent) -> str | None:
     kind = event.__class__
-    write = _WRITERS[kind] = compiled(kind)
+    write = WRITERS[kind] = _compiled(kind)
     return write(event)
 
 
-_WRITERS: Final[dict[type[BaseEvent], Writer]] = dict.fromkeys(KNOWN_EVENTS, _at_first)
+WRITERS: Final[dict[type[BaseEvent], Writer]] = dict.fromkeys(KNOWN_EVENTS, _at_first)
+r"""By class, what returns ``data: {...}\n\n`` as the SDK's encoder does, or None.
+
+It passes on a lone surrogate, which no JSON can hold: encoding the text finds it. An event that was
+never initialised is an AttributeError.
+"""
 
 
-def compiled(event: type[BaseEvent]) -> Writer:
+def _compiled(event: type[BaseEvent]) -> Writer:
     """Generate the writer of a class; one that always has opaque values or models is not plain."""
     fields = dict(event.model_fields)
     kind = fields.pop("type").default
@@ -98,13 +92,13 @@ def compiled(event: type[BaseEvent]) -> Writer:
             checks.append(f"{name} is not None")
         else:
             if parts:
-                lines.append(f"    _line += f'{''.join(parts)}'")
+                lines.append(f"    _frame += f'{''.join(parts)}'")
                 parts.clear()
             lines += [
                 f"    if {name} is not None:",
                 f"        if {check}:",
                 "            return None",
-                f"        _line += f'{part}'",
+                f"        _frame += f'{part}'",
             ]
     source = [
         "def write(_event):",
@@ -115,9 +109,9 @@ def compiled(event: type[BaseEvent]) -> Writer:
         f"    {', '.join(event.model_fields)} = _fields.values()",
         f"    if {' or '.join(checks)}:",
         "        return None",
-        f"""    _line = '{{"type":"{kind.value}"'""",
+        f"""    _frame = 'data: {{"type":"{kind.value}"'""",
         *lines,
-        f"    return f'{{_line}}{''.join(parts)}}}}}'",
+        f"    return f'{{_frame}}{''.join(parts)}}}}}\\n\\n'",
     ]
     exec(compile("\n".join(source), f"<writer of {kind.value}>", "exec"), names)  # noqa: S102
     write: Writer = names["write"]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ag_ui.core import BaseEvent, RunAgentInput, RunErrorEvent, RunFinishedEvent
 
-from interpose.agui.encoding import encode_bytes
+from interpose.agui import encode
 from interpose.errors import InvalidStream, RunError
 from interpose.server.older import for_older_client
 
@@ -15,7 +15,7 @@ _UNWRITABLE = "The events of the run broke the rules of AG-UI."
 
 def framing(
     run_input: RunAgentInput, fail: Callable[[RunError], None]
-) -> Callable[[BaseEvent], bytes]:
+) -> Callable[[BaseEvent], str]:
     """Return what writes a run's events as server-sent events.
 
     Clients before AG-UI 1.0 send no ``protocolVersion``; they get what :func:`for_older_client`
@@ -24,11 +24,11 @@ def framing(
     """
     is_old = run_input.protocol_version is None
 
-    def frame(event: BaseEvent) -> bytes:
+    def frame(event: BaseEvent) -> str:
         if is_old:
             event = for_older_client(event)
         try:
-            return encode_bytes(event)
+            return encode(event)
         except InvalidStream as error:
             fail(error)
             return _bare(event)
@@ -36,12 +36,12 @@ def framing(
     return frame
 
 
-def _bare(event: BaseEvent) -> bytes:
+def _bare(event: BaseEvent) -> str:
     """Write what can be written of an event: without its opaque parts, or nothing of it."""
     if isinstance(event, RunFinishedEvent):
         failed = RunErrorEvent(code="invalid-stream", message=_UNWRITABLE)
-        return encode_bytes(failed)
+        return encode(failed)
     try:
-        return encode_bytes(event.model_copy(update={"raw_event": None, "metadata": None}))
+        return encode(event.model_copy(update={"raw_event": None, "metadata": None}))
     except InvalidStream:
-        return b""
+        return ""

@@ -1,4 +1,4 @@
-"""From the task that plays a run to the one that writes its response: a bounded buffer of bytes."""
+"""From the task that plays a run to the one that writes its response: a bounded buffer of text."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from collections.abc import Callable
 class Relay:
     """Coalesces what is pushed between two writes into one, and holds a fast producer back.
 
-    ``limit``: bytes to buffer; whoever pushes more waits for :attr:`room`. ``now`` is the clock of
-    ``taken_at``, when something was taken last, and of ``said_at``, when that was something pushed.
-    ``behind``: something that was pushed has not been taken. ``writing``: what was taken is being
-    written. ``error`` is what ended the producer, ``gone`` says that nobody reads any more.
+    ``limit``: characters to buffer; whoever pushes more waits for :attr:`room`. ``now`` is the
+    clock of ``taken_at``, when something was taken last, and of ``said_at``, when that was
+    something pushed. ``behind``: something that was pushed has not been taken. ``writing``: what
+    was taken is being written. ``error`` is what ended the producer, ``gone`` says that nobody
+    reads any more.
     """
 
     __slots__ = (
@@ -23,7 +24,7 @@ class Relay:
     def __init__(self, limit: int, now: Callable[[], float]) -> None:
         self._limit = limit
         self._now = now
-        self._parts: list[bytes] = []
+        self._parts: list[str] = []
         self._size = 0
         self._waiting: asyncio.Future[None] | None = None
         self.room = asyncio.Event()
@@ -35,8 +36,8 @@ class Relay:
         self.gone = False
         self.error: BaseException | None = None
 
-    def push(self, data: bytes) -> bool:
-        """Add bytes; True when the buffer is full, so that the producer is to wait for room."""
+    def push(self, data: str) -> bool:
+        """Add text; True when the buffer is full, so that the producer is to wait for room."""
         if self.gone or self.closed:
             return False
         self._parts.append(data)
@@ -50,14 +51,14 @@ class Relay:
         return True
 
     async def take(self) -> bytes:
-        """Wait for bytes and return all there are; ``b""`` at the end, or when nobody reads."""
+        """Wait for text, return all there is in UTF-8; ``b""`` at the end, or if nobody reads."""
         self.writing = False
         while not self._parts:
             if self.closed or self.gone:
                 return b""
             self._waiting = asyncio.get_running_loop().create_future()
             await self._waiting
-        data = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+        data = "".join(self._parts).encode()
         self._parts.clear()
         self._size = 0
         self.taken_at = self._now()
@@ -68,8 +69,8 @@ class Relay:
         self.room.set()
         return data
 
-    def comment(self, text: bytes) -> None:
-        """Add bytes that are no event, if there is room; they do not count as pushed."""
+    def comment(self, text: str) -> None:
+        """Add text that is no event, if there is room; it does not count as pushed."""
         if self.room.is_set() and not (self.gone or self.closed):
             self._parts.append(text)
             self._size += len(text)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from interpose.runtime.record import RunRecord
     from interpose.server.options import Options
 
-HEARTBEAT: Final = b": heartbeat\n\n"
+HEARTBEAT: Final = ": heartbeat\n\n"
 _SHORTEST: Final = 0.001
 
 
