@@ -294,6 +294,20 @@ def test_events_are_compared_by_event_and_layer(
     assert found.left_out == []
 
 
+@pytest.mark.parametrize("seconds", ["1", "20 - asked['layers']"])
+def test_what_is_lost_in_noise_is_no_figure(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, seconds: str
+) -> None:
+    answering = (
+        "for line in sys.stdin:\n"
+        "    asked = json.loads(line)\n"
+        f"    print(json.dumps({{'seconds': {seconds}}}), flush=True)\n"
+    )
+    found = beside(monkeypatch, tmp_path, answering)
+    assert (found.tables, found.figures) == ((), {})
+    assert found.left_out[0].endswith(": what the layers add was lost in this run's noise")
+
+
 def test_a_peer_that_fails_in_the_middle_becomes_a_line(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -21,17 +21,21 @@ const versionOf = (name) =>
  * Answer each line of input with the seconds of an action, until the input ends.
  *
  * An action makes, of the arguments that it is asked for with, a function that does the work once
- * and returns how many events came out; it is called once before it is measured.
+ * and returns how many events came out. What is asked for the first time is done once before it is
+ * measured.
  */
 export async function serve(actions, ...packages) {
   const say = (said) => process.stdout.write(`${JSON.stringify(said)}\n`);
   console.log = console.error; // what a package prints is no answer
   const versions = Object.fromEntries(packages.map((name) => [name, versionOf(name)]));
   say({ ready: true, versions: { ...versions, node: process.versions.node } });
+  const known = new Set();
   for await (const line of createInterface({ input: process.stdin })) {
     const { do: name, clock = "wall", ...rest } = JSON.parse(line);
     try {
       const work = actions[name](rest);
+      if (!known.has(line)) await work();
+      known.add(line);
       say({ seconds: await timed(work, rest.events, CLOCKS[clock]) });
     } catch (error) {
       say({ error: String(error) });
@@ -40,7 +44,6 @@ export async function serve(actions, ...packages) {
 }
 
 async function timed(work, events, clock) {
-  await work();
   globalThis.gc?.();
   const since = clock();
   const seen = await work();
