@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from ag_ui.core import BaseEvent, Interrupt
 
@@ -26,7 +26,7 @@ class Pending:
 
     ``raw``: the arguments as the model wrote them, parsed. ``result``: set when the call needs no
     execution. ``tool`` None: there is none. ``approved``: a person has said yes;
-    ``edited``: to other arguments. ``resolutions``: answers to what the call itself had asked.
+    ``edited``: to these arguments. ``resolutions``: answers to what the call itself had asked.
     """
 
     call: ToolCall
@@ -37,7 +37,7 @@ class Pending:
     decided_by: str | None = None
     reason: str | None = None
     approved: bool = False
-    edited: bool = False
+    edited: Mapping[str, Any] | None = None
     resolutions: Resolutions = field(default_factory=Resolutions)
 
     @property

@@ -275,7 +275,7 @@ class Calls:
             )
         if asked:
             return Settled(None, seconds, asked=asked)
-        if result is not None and item.edited:
+        if result is not None and item.edited is not None:
             result = replace(result, metadata={**result.metadata, EDITED: dict(item.call.args)})
         if result is not None and self.on_result is not None:
             self.on_result(item.call.id, result)

@@ -65,6 +65,8 @@ class Continuation:
     as the model wrote them (parsed; a default that validation adds would pass for a masked
     argument). ``shown``: (id, name, argument text) of the same calls as the consumer saw them.
     ``clients``: ids of those among them that the client runs, and may have answered meanwhile.
+    ``approved``: of those that a person has let run before the pause, by id, the arguments that
+    the person gave them, or None.
     ``metadata``: JSON; signed, not encrypted, so a consumer can read it. ``counts``: counters of
     budgets. ``issued_at``, ``expires_at``: seconds since the epoch.
 
@@ -84,6 +86,7 @@ class Continuation:
     issued_at: float
     expires_at: float | None = None
     clients: frozenset[str] = frozenset()
+    approved: Mapping[str, Mapping[str, Any] | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

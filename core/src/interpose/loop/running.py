@@ -204,14 +204,9 @@ class LoopRun:
             said = f"{_DECLINED} {answer.reason or ''}".strip()
             item.settle(ToolResult(said, said), "denied", reason=answer.reason or _DECLINED)
         elif answer is not None:
-            item.approved = True
-            if answer.args is not None and item.tool is not None:
-                # A tool that a layer resolves is known only now.
-                try:
-                    item.call = replace(item.call, args=item.tool.validate(answer.args))
-                    item.edited = True
-                except ValueError as error:
-                    item.settle(ToolResult(str(error), str(error)), "invalid", reason=str(error))
+            _approve(item, answer.args)
+        elif call.id in resumed.continuation.approved:
+            _approve(item, resumed.continuation.approved[call.id])
         return item
 
     # The end ---------------------------------------------------------------------------------
@@ -283,6 +278,7 @@ class LoopRun:
             },
             issued_at=now,
             expires_at=now + self._parts.answer_within,
+            approved={item.call.id: item.edited for item in end.open if item.approved},
         )
         return self._parts.continuations.pause(continuation, key=self._hooks.signing_key)
 
@@ -321,6 +317,19 @@ class LoopRun:
             for call_id in calls.unanswered
             if call_id not in kept
         ]
+
+
+def _approve(item: Pending, args: Mapping[str, Any] | None) -> None:
+    """Let a call run that a person has approved; ``args``: those that the person gave it."""
+    item.approved = True
+    if args is None or item.tool is None:
+        return
+    try:  # a tool that a layer resolves is known only now
+        item.edited = item.tool.validate(args)
+    except ValueError as error:
+        item.settle(ToolResult(str(error), str(error)), "invalid", reason=str(error))
+    else:
+        item.call = replace(item.call, args=item.edited)
 
 
 def _own(call_id: str, resumed: Resumed) -> Resolutions:

@@ -6,7 +6,8 @@ first part, and is compared as text before anything is decoded: what is not ours
 
 A token is signed, not encrypted. It therefore has no argument of a tool call, and neither message
 nor metadata of a question: a layer may have masked them for the consumer. Of each call it has a
-digest of what the consumer *saw*, and whether that was all of it.
+digest of what the consumer *saw*, and whether that was all of it; and the arguments that a person
+gave an approved call, which the client itself had sent.
 """
 
 from __future__ import annotations
@@ -103,6 +104,9 @@ def seal(continuation: Continuation, key: bytes) -> str:
         "counts": dict(continuation.counts),
         "issued": continuation.issued_at,
         "expires": continuation.expires_at,
+        "approved": {
+            id_: None if args is None else dict(args) for id_, args in continuation.approved.items()
+        },
     }
     try:
         data = canonical(written).encode()
@@ -226,6 +230,7 @@ def _read(written: Any, code: str) -> Sealed:
         issued_at=written["issued"],
         expires_at=written["expires"],
         clients=frozenset(id_ for id_, *_, clients in written["calls"] if clients),
+        approved=written.get("approved", {}),  # an earlier version wrote none
     )
     calls = tuple(
         SealedCall(id_, effect, hashed, bool(masked), bool(clients))
