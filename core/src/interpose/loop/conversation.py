@@ -26,10 +26,10 @@ from interpose.loop.catalogue import ToolSet, check_names
 from interpose.loop.history import requestable
 from interpose.loop.ids import ids_of
 from interpose.loop.limits import LoopState, Spending
-from interpose.loop.modelcall import Answer, checked
+from interpose.loop.modelcall import Answer, checked, is_finished
 from interpose.loop.settings import LoopParts
 from interpose.loop.streams import owned
-from interpose.model import Model, ModelFinished
+from interpose.model import Model
 from interpose.payloads import (
     ContinueState,
     IterationInfo,
@@ -294,7 +294,7 @@ class Conversation:
         try:
             async with owned(checked(stream, request.model)) as events:
                 async for given in events:
-                    if isinstance(given, ModelFinished):
+                    if is_finished(given):
                         used += given.usage
                         for part in expander.close():
                             yield part

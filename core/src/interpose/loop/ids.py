@@ -8,11 +8,16 @@ from uuid import uuid4
 
 from ag_ui.core import BaseEvent, EventType, ReasoningEncryptedValueEvent, ToolCallStartEvent
 
+from interpose.loop.event_facts import instance_check, value_of
+
 _FIELDS: Final = (
     ("message_id", "message"),
     ("parent_message_id", "message"),
     ("tool_call_id", "call"),
 )
+
+_starts_call: Final = instance_check(ToolCallStartEvent)
+_is_encrypted: Final = instance_check(ReasoningEncryptedValueEvent)
 
 
 class FreshIds:
@@ -31,13 +36,13 @@ class FreshIds:
     def renamed(self, event: BaseEvent) -> BaseEvent:
         """Return the event with ids of this run; the same object when it has them already."""
         update: dict[str, str] = {}
-        if isinstance(event, ToolCallStartEvent):
+        if _starts_call(event):
             self._known.pop(("call", event.tool_call_id), None)  # another call, whatever its id
         for name, kind in _FIELDS:
-            given = getattr(event, name, None)
+            given = value_of(event, name)
             if isinstance(given, str) and (ident := self._id(kind, given, event)) != given:
                 update[name] = ident
-        if isinstance(event, ReasoningEncryptedValueEvent):
+        if _is_encrypted(event):
             kind = "call" if event.subtype == "tool-call" else "message"
             update["entity_id"] = self._id(kind, event.entity_id, event)
         return event.model_copy(update=update) if update else event

@@ -22,6 +22,7 @@ from ag_ui.core import (
 
 from interpose.agui import Expander
 from interpose.errors import InvalidStream, described
+from interpose.loop.event_facts import instance_check, is_event, value_of
 from interpose.loop.ids import FreshIds
 from interpose.loop.streams import owned
 from interpose.loop_errors import ModelFailed, ModelUnavailable
@@ -46,6 +47,13 @@ _OPENS: Final[Mapping[EventType, type[BaseEvent]]] = {
     EventType.REASONING_MESSAGE_START: ReasoningMessageEndEvent,
     EventType.TOOL_CALL_START: ToolCallEndEvent,
 }
+
+is_finished: Final = instance_check(ModelFinished)
+_is_failure: Final = instance_check(RunErrorEvent)
+_is_text: Final = instance_check(TextMessageContentEvent)
+_starts_call: Final = instance_check(ToolCallStartEvent)
+_is_args: Final = instance_check(ToolCallArgsEvent)
+_is_result: Final = instance_check(ToolCallResultEvent)
 
 
 @dataclass(slots=True)
@@ -90,7 +98,7 @@ class Answer:
         async with owned(stream) as events:
             async for event in events:
                 given = True
-                if isinstance(event, ModelFinished):
+                if is_finished(event):
                     self.finish_reason, self._finished = event.finish_reason, True
                     continue
                 _refuse(event, "a model call")
@@ -126,27 +134,27 @@ class Answer:
     def _taken_in(self, event: BaseEvent) -> BaseEvent:
         """Return the event with the ids of this run, and take note of what it says."""
         event = self._ids.renamed(event)
-        if isinstance(event, ToolCallStartEvent) and event.parent_message_id is None:
+        if _starts_call(event) and event.parent_message_id is None:
             event = event.model_copy(update={"parent_message_id": self._message_id})
         self._note(event)
         return event
 
     def _note(self, event: BaseEvent) -> None:
         opened = _OPENS.get(event.type)
-        ident = str(getattr(event, "tool_call_id", None) or getattr(event, "message_id", ""))
+        ident = str(value_of(event, "tool_call_id") or value_of(event, "message_id") or "")
         if opened is not None:
             self._open[opened, ident] = None
         self._open.pop((type(event), ident), None)
         if event.type is EventType.TEXT_MESSAGE_START:
             self._texts.setdefault(ident, [])
-        elif isinstance(event, TextMessageContentEvent):
+        elif _is_text(event):
             self._texts.setdefault(ident, []).append(event.delta)
-        elif isinstance(event, ToolCallStartEvent):
+        elif _starts_call(event):
             by_provider = bool((event.metadata or {}).get(PROVIDER_EXECUTED))
             self._written[ident] = WrittenCall(ident, event.tool_call_name, by_provider=by_provider)
-        elif isinstance(event, ToolCallArgsEvent) and ident in self._written:
+        elif _is_args(event) and ident in self._written:
             self._written[ident].parts.append(event.delta)
-        elif isinstance(event, ToolCallResultEvent) and ident in self._written:
+        elif _is_result(event) and ident in self._written:
             self._written[ident].by_provider = True
 
 
@@ -161,7 +169,7 @@ async def checked(stream: object, model: str) -> AsyncIterator[BaseEvent]:
             rule="model-stream",
         )
     async for event in stream:
-        if not isinstance(event, BaseEvent):
+        if not is_event(event):
             raise InvalidStream(
                 f"the model {model!r} yielded {described(event)}, and no event of ag_ui.core",
                 rule="model-stream",
@@ -172,7 +180,7 @@ async def checked(stream: object, model: str) -> AsyncIterator[BaseEvent]:
 
 def _refuse(event: BaseEvent, who: str) -> None:
     """Raise for an event that a model call must not have."""
-    if isinstance(event, RunErrorEvent):
+    if _is_failure(event):
         failed = ModelFailed(event.message)
         failed.code = event.code or failed.code
         raise failed

@@ -106,8 +106,9 @@ class LoopRun:
     def _skips_the_loop(self) -> bool:
         """Whether there is nothing to do but the structured call: no tools, a schema apart."""
         output = self._output
-        tools = self._conversation.view().tools
-        return output is not None and not output.is_native and not tools
+        if output is None or output.is_native:
+            return False
+        return not self._conversation.view().tools
 
     # Going on after an interrupt -------------------------------------------------------------
     def _resume(self) -> Resumed | None:

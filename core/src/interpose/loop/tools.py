@@ -27,6 +27,7 @@ from pydantic_core import from_json
 
 from interpose.errors import UsageError, described
 from interpose.logs import bound, cause
+from interpose.loop.json_copy import json_copy
 from interpose.loop.signature import Function, read_function
 from interpose.loop.tool_arguments import (
     Arguments,
@@ -92,8 +93,8 @@ class LoopTool:
         return Tool(
             name=self.name,
             description=self.description,
-            parameters=deepcopy(dict(self.parameters)),
-            metadata=deepcopy(dict(self.metadata)) or None,
+            parameters=json_copy(dict(self.parameters)),
+            metadata=json_copy(dict(self.metadata)) or None,
         )
 
     def validate(self, args: Mapping[str, Any], /) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from types import AsyncGeneratorType
 from typing import TYPE_CHECKING, Any
 
 from interpose.runtime.interruption import nobody_cancelled
@@ -12,11 +13,20 @@ if TYPE_CHECKING:
     from interpose.runtime.record import RunRecord
 
 
+def is_over(stream: object) -> bool:
+    """Whether there is nothing to close: a generator that has ended, or nothing at all."""
+    if isinstance(stream, AsyncGeneratorType):
+        return stream.ag_frame is None
+    return stream is None
+
+
 async def close(record: RunRecord, stream: Any, owner: str) -> None:
     """Close an async generator or iterator; what goes wrong is logged, never raised.
 
     A cancellation of the caller passes through. The host's ending deadline bounds the wait.
     """
+    if is_over(stream):
+        return
     aclose = getattr(stream, "aclose", None)
     if aclose is not None:
         await _bounded(record, aclose, f"closing {owner}")

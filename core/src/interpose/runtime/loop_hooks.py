@@ -32,8 +32,9 @@ from interpose.payloads import (
 )
 from interpose.runtime.control import COLLECTOR, EndRun
 from interpose.runtime.layer import Frame
-from interpose.runtime.onion import around_stream, around_tool
+from interpose.runtime.onion import Around
 from interpose.runtime.tool_hooks import decide, refuse_observer, resolve_tool
+from interpose.runtime.tool_onion import around_tool
 from interpose.services import Configured, Decided, Position, Validate, Wanted
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ class LoopHooks:
         self.info: LoopInfo | None = None
         self._spend: Callable[[Sequence[TokenUsage]], None] = _nothing
         self._asked_for: dict[str, str] = {}
+        self._by_hook: dict[str, tuple[str, ...]] = {}
+        """The ids of the layers that have a hook, outermost first."""
 
     # Where the loop is -----------------------------------------------------------------------
     @property
@@ -184,8 +187,13 @@ class LoopHooks:
 
     def _frames(self, hook: str) -> list[Frame]:
         record = self._record
-        frames = (record.frames[layer.id] for layer in record.program.layers)
-        return [frame for frame in frames if frame.has(hook)]
+        ids = self._by_hook.get(hook)
+        if ids is None:
+            layers = record.program.layers
+            ids = tuple(layer.id for layer in layers if hook in layer.facts.hooks)
+            self._by_hook[hook] = ids
+        frames = [record.frames[layer_id] for layer_id in ids]
+        return [frame for frame in frames if not frame.skipped]
 
     async def _observe(self, hook: str, *args: Any) -> None:
         for frame in self._frames(hook):
@@ -232,26 +240,14 @@ class LoopHooks:
 
     def step(self, inner: CallStep, /) -> AsyncIterator[BaseEvent]:
         """Return the iteration inside ``around_step``."""
-        for frame in reversed(self._frames("around_step")):
-            inner = partial(around_stream, self._record, frame, "around_step", inner)
-        return inner()
+        return self._around("around_step", inner).stream()
 
     def call_model(self, request: ModelRequest, inner: CallModel, /) -> AsyncIterator[BaseEvent]:
         """Return the call inside ``around_model_call``."""
-        hook = "around_model_call"
-        for frame in reversed(self._frames(hook)):
-            inner = partial(self._around_model, frame, hook, inner)
-        return inner(request)
+        return self._around("around_model_call", inner).stream(request)
 
-    def _around_model(
-        self, frame: Frame, hook: str, inner: CallModel, request: ModelRequest, /
-    ) -> AsyncIterator[BaseEvent]:
-        def checked(given: ModelRequest, /) -> AsyncIterator[BaseEvent]:
-            if given.model != request.model:
-                self._asked_for[given.model] = f"{hook} of layer {frame.layer.id!r}"
-            return inner(given)
-
-        return around_stream(self._record, frame, hook, checked, request)
+    def _around(self, hook: str, inner: Callable[..., AsyncIterator[BaseEvent]]) -> Around:
+        return Around(self._record, hook, self._frames(hook), inner, self._asked_for)
 
     async def usage(self, usage: TokenUsage, /) -> None:
         """Call ``on_usage``."""

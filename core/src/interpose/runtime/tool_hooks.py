@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import deepcopy
 from dataclasses import replace
 from typing import Final
 
 from interpose.authoring import Point
 from interpose.errors import MiddlewareError
+from interpose.loop.json_copy import UNCHANGING, json_copy
 from interpose.payloads import (
     Abort,
     Ask,
@@ -84,7 +84,8 @@ async def _ask(frame: Frame, so_far: Decided, validate: Validate) -> Decided:
     try:
         given = own_copy(so_far.call)
         answer = await frame.call(hook, given)
-        frame.refuse_change(so_far.call, given, "the arguments of a call")
+        if given.args != so_far.call.args:
+            frame.refuse_change(so_far.call, given, "the arguments of a call")
         if answer is None:
             return so_far
         if isinstance(answer, TransformArgs):
@@ -113,7 +114,10 @@ async def _ask(frame: Frame, so_far: Decided, validate: Validate) -> Decided:
 
 def own_copy(call: ToolCall) -> ToolCall:
     """Return a call for one layer to look at: what it does to the arguments reaches nobody."""
-    return replace(call, args=deepcopy(dict(call.args)))
+    args = dict(call.args)
+    if not UNCHANGING.issuperset(map(type, args.values())):
+        args = json_copy(args)
+    return ToolCall(call.id, call.name, args, call.effect)
 
 
 def refuse_observer(frame: Frame, hook: str) -> None:
