@@ -53,6 +53,7 @@ from interpose.agui import violations
 from interpose.loop import LoopAgent, LoopTool, ScriptedModel
 from interpose.model import Ability
 from interpose.payloads import ContinueState
+from interpose.runtime.direct import play_directly
 from interpose.runtime.playing import Play
 from interpose.runtime.run import record_of
 
@@ -377,6 +378,9 @@ async def _one(run: Run[Any], scenario: Scenario, mode: Mode, log: Sequence) -> 
     return Sequence(log.notes, log.events, scenario.leaves is None, result)
 
 
+_RUNS = (Play.play_nested.__code__, play_directly.__code__)
+
+
 @contextmanager
 def nothing_left() -> Iterator[None]:
     """Check that no async generator of the block is open after it, and no task.
@@ -389,7 +393,7 @@ def nothing_left() -> Iterator[None]:
     tasks = asyncio.all_tasks()
 
     def first(generator: AsyncGeneratorType[Any, Any]) -> None:
-        if generator.ag_code is not Play.events.__code__:
+        if generator.ag_code not in _RUNS:
             kept.append(generator)
         assert before.firstiter is not None
         before.firstiter(generator)

@@ -47,7 +47,7 @@ class Opened:
         self.spans: dict[str, int] = {}
         self.steps: dict[tuple[str | None, str], int] = {}
         self.subagents: dict[str, int] = {}
-        self.closed_subagents: set[str] = set()
+        self.closed_subagents: dict[str, None] = {}
         self.message_owners: Owners = {}
         self.call_owners: Owners = {}
         self.reasoning_owners: Owners = {}

@@ -142,13 +142,19 @@ class Transcript:
                 hint="Pass the stream through an Expander first.",
             )
 
-    def adder(self, message_id: str) -> Callable[[str], None] | None:
-        """Return what adds a delta to a message, as its CONTENT event would; None: there is none.
+    def adder(self, kind: type[BaseEvent], id_: str) -> Callable[[str], None] | None:
+        """Return what adds a delta to a message or a call, as its event would; None: there is none.
 
-        For a run of deltas without metadata: it holds until the next event is applied, or until
-        something is read.
+        ``kind``: the class of the deltas. For a run of deltas without metadata: it holds until the
+        next event is applied, or until something is read.
         """
-        draft = self._by_id.get(message_id)
+        if kind is ToolCallArgsEvent:
+            call = self._calls.get(id_)
+            if call is None:
+                return None
+            self._touch_call(call)
+            return call.arguments.append
+        draft = self._by_id.get(id_)
         if draft is None or draft.role == "activity":
             return None
         self._touch(draft)
@@ -372,7 +378,7 @@ class Transcript:
     def _rebuild(self, drafts: Iterable[MessageDraft]) -> None:
         self._drafts: list[MessageDraft] = []
         self._built: list[Message] = []
-        self._stale: set[MessageDraft] = set()
+        self._stale: dict[MessageDraft, None] = {}
         self._by_id: dict[str, MessageDraft] = {}
         self._calls: dict[str, CallDraft] = {}
         self._view = None
@@ -390,7 +396,7 @@ class Transcript:
         self._view = None
 
     def _touch(self, draft: MessageDraft) -> None:
-        self._stale.add(draft)
+        self._stale[draft] = None
         self._view = None
 
     def _touch_call(self, call: CallDraft) -> None:

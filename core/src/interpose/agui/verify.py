@@ -110,12 +110,14 @@ class Verifier:
         if self._phase is _Phase.BEFORE:
             raise TruncatedStream("The stream is empty: it ended without RUN_STARTED.")
 
-    def is_open(self, kind: type[BaseEvent], message_id: str) -> bool:
-        """Whether a text message or a reasoning message, by the class of its deltas, is open."""
+    def is_open(self, kind: type[BaseEvent], id_: str) -> bool:
+        """Whether the message or call that deltas of a class add to is open."""
         if self._phase is not _Phase.ACTIVE:
             return False
         run = self._run
-        return message_id in (run.texts if kind is TextMessageContentEvent else run.reasoning)
+        if kind is ToolCallArgsEvent:
+            return id_ in run.calls
+        return id_ in (run.texts if kind is TextMessageContentEvent else run.reasoning)
 
     def open_events(self) -> list[BaseEvent]:
         """Return the events that close what is open now, innermost first.
@@ -343,7 +345,7 @@ class Verifier:
                 "not-open", f"{_name(event)}: no subagent {quote(id_)} is active."
             )
         del run.subagents[id_]
-        run.closed_subagents.add(id_)
+        run.closed_subagents[id_] = None
 
     def _messages_snapshot(self, event: MessagesSnapshotEvent) -> None:
         self._run.seed(event.messages, overwrite=True)

@@ -1,54 +1,31 @@
 """A run whose layers lie directly around the agent: one generator from the agent to the consumer.
 
 Where no layer wraps the run, its two edges and the hooks between them need no generators of their
-own, and an event that goes on with the text that the last one was of needs next to nothing: at the
-agent's edge it is whole, and at the outer edge it is in order, because the one before it was. All
-others are looked at in full. It does what nested streams do, event for event.
+own, and a delta that goes on with what the last one was of needs next to nothing: at the agent's
+edge it is whole, and at the outer edge it is in order, because the one before it was. All others
+are looked at in full. It does what nested streams do, event for event.
 """
 
 from __future__ import annotations
 
 from asyncio import current_task
-from collections.abc import AsyncGenerator, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import AsyncGenerator, Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ag_ui.core import (
-    BaseEvent,
-    ReasoningMessageContentEvent,
-    ReasoningMessageStartEvent,
-    TextMessageContentEvent,
-    TextMessageStartEvent,
-)
+from ag_ui.core import BaseEvent
 
 from interpose.events import DROP
 from interpose.runtime.closing import close
 from interpose.runtime.edge import Edge, truncated
+from interpose.runtime.going_on import DELTAS, NOTHING, GoingOn
 from interpose.runtime.halves import is_whole
 from interpose.runtime.lane import DETOUR, Lane
 
 if TYPE_CHECKING:
     from interpose.runtime.playing import Play
 
-TEXTS: Final[Mapping[type[BaseEvent], type[BaseEvent]]] = {
-    TextMessageStartEvent: TextMessageContentEvent,
-    TextMessageContentEvent: TextMessageContentEvent,
-    ReasoningMessageStartEvent: ReasoningMessageContentEvent,
-    ReasoningMessageContentEvent: ReasoningMessageContentEvent,
-}
-"""The events after which a text may go on, and the class that it goes on with."""
-
-
-class _Text(NamedTuple):
-    """A text that goes on: its deltas' class and message, what they go through and add to."""
-
-    kind: Any = None
-    message_id: str | None = None
-    hooks: Callable[[Any, BaseEvent], Any] | None = None
-    waits: bool = False
-    add: Callable[[str], object] = str
-
-
-NOTHING: Final = _Text()
+Hooks: TypeAlias = Callable[[Any, BaseEvent], Any]
+"""Compiled hooks, called with the lane and the event."""
 
 
 async def play_directly(play: Play) -> AsyncGenerator[BaseEvent, None]:  # noqa: C901, PLR0912, PLR0915 - each call more costs what a layer costs
@@ -61,8 +38,9 @@ async def play_directly(play: Play) -> AsyncGenerator[BaseEvent, None]:  # noqa:
             way = play.source = Way(play)
             record, edge, lane = play.record, way.edge, way.lane
             unusual, interruption = record.unusual, edge.interruption
-            push, take = play.push, play.take
-            kind, message_id, hooks, waits, add = NOTHING
+            push, take = play.outlet.push, play.take
+            kind, is_call, id_, add = NOTHING
+            hooks, waits = None, False
             passed = 0
             answer: Any
             with edge.boundary:
@@ -70,7 +48,7 @@ async def play_directly(play: Play) -> AsyncGenerator[BaseEvent, None]:  # noqa:
                     interruption.awaiting = None
                     if (
                         event.__class__ is kind
-                        and event.message_id == message_id
+                        and (event.tool_call_id if is_call else event.message_id) == id_
                         and event.subagent_run_id is None
                         and event.metadata is None
                         and not event.__pydantic_extra__
@@ -90,7 +68,7 @@ async def play_directly(play: Play) -> AsyncGenerator[BaseEvent, None]:  # noqa:
                             answer is event
                             or (
                                 answer.__class__ is kind
-                                and answer.message_id == message_id
+                                and (answer.tool_call_id if is_call else answer.message_id) == id_
                                 and answer.subagent_run_id is None
                                 and answer.metadata is None
                             )
@@ -104,9 +82,9 @@ async def play_directly(play: Play) -> AsyncGenerator[BaseEvent, None]:  # noqa:
                             edge.admitted += 1
                             async for out in way.leaving(answer):
                                 yield out
-                            kind, message_id, hooks, waits, add = way.text(event)
                             if way.is_over:
                                 break
+                            kind, is_call, id_, add = way.going_on(event)
                     else:
                         if passed:
                             way.count(passed)
@@ -126,13 +104,16 @@ async def play_directly(play: Play) -> AsyncGenerator[BaseEvent, None]:  # noqa:
                                 async for out in way.leaving(answer):
                                     yield out
                             elif answer is not DROP:
-                                for out in push(answer):
+                                for out in play.push(answer) if unusual else push(answer):
                                     take(out)
                                     yield out
-                        going_on = way.text(event) if event.__class__ in TEXTS else NOTHING
-                        kind, message_id, hooks, waits, add = going_on
                         if way.is_over:
                             break
+                        if event.__class__ in DELTAS:
+                            kind, is_call, id_, add = way.going_on(event)
+                            hooks, waits = way.hooks(kind)
+                        else:
+                            kind = None
                     if unusual:
                         edge.check()
                     interruption.awaiting = current_task()
@@ -163,25 +144,22 @@ class Way:
     def is_over(self) -> bool:
         """Whether the agent has ended the run, or a layer."""
         lane = self.lane
-        return self.edge.is_over or self._play.is_over or (lane is not None and lane.ended)
+        ended = lane is not None and lane.ended
+        return ended or self.edge.is_over or self._play.outlet.terminal is not None
 
     def count(self, passed: int) -> None:
         """Take note of the events that went the short way."""
         self.edge.admitted += passed
-        self._play.count(passed)
+        self._play.outlet.count(passed)
 
-    def text(self, event: BaseEvent) -> _Text:
-        """Return the text that may go on after an event."""
-        kind = TEXTS.get(event.__class__)
-        if kind is None or not self.edge.is_calm:
-            return NOTHING
-        message_id: str = event.message_id  # type: ignore[attr-defined]
-        add = self._play.adder(kind, message_id)
-        if add is None:
-            return NOTHING
-        work = None if self.lane is None else self.lane.work(kind)
-        hooks, waits = (None, False) if work is None else work
-        return _Text(kind, message_id, hooks, waits, add)
+    def going_on(self, event: BaseEvent) -> GoingOn:
+        """Return the message or call that may go on after an event, at both edges."""
+        return self._play.going_on(event) if self.edge.is_calm else NOTHING
+
+    def hooks(self, kind: type[BaseEvent] | None) -> tuple[Hooks | None, bool]:
+        """Return the hooks for events of a class, and whether their answer is to be awaited."""
+        work = None if self.lane is None or kind is None else self.lane.work(kind)
+        return (None, False) if work is None else work
 
     async def through(self, event: BaseEvent) -> AsyncGenerator[BaseEvent, None]:
         """Return what leaves the run for an event that has been admitted."""

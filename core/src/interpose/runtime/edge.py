@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
+from asyncio import current_task
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from typing import Any, Final
 
-from ag_ui.core import BaseEvent, EventType, RunAgentInput, RunFinishedEvent
+from ag_ui.core import BaseEvent, EventType, RunAgentInput, RunErrorEvent, RunFinishedEvent
 
 from interpose.agui import CHUNKS, Compatibility, Expander, Stripper
 from interpose.agui.stripping import PLAIN_EVENTS
@@ -16,11 +16,13 @@ from interpose.runtime.boundary import Boundary
 from interpose.runtime.closing import close
 from interpose.runtime.control import EndRun
 from interpose.runtime.failure import AGENT_FAILED
+from interpose.runtime.going_on import DELTA_CLASSES
 from interpose.runtime.halves import DELTAS, Halves
 from interpose.runtime.record import RunRecord
 
 Events = AsyncGenerator[BaseEvent, None]
 TERMINALS: Final = frozenset({EventType.RUN_FINISHED, EventType.RUN_ERROR})
+TERMINAL_CLASSES: Final = frozenset({RunFinishedEvent, RunErrorEvent})
 
 
 class Edge:
@@ -92,7 +94,7 @@ class Edge:
         record.current = known
         record.event_index = self.admitted
         self.admitted += 1
-        self.is_over = known.type in TERMINALS
+        self.is_over = known.__class__ in TERMINAL_CLASSES
         expander = self._expander
         if expander is None or (expander.idle and known.__class__ not in CHUNKS):
             return (known,)
@@ -138,16 +140,32 @@ async def play_agent(record: RunRecord, run_input: RunAgentInput, *, expand: boo
     interruption = edge.interruption
     try:
         with edge.boundary:
+            is_calm = False
             async for event in edge.open(run_input):
                 interruption.awaiting = None
-                if edge.awaits_start:
-                    await edge.start()
-                for part in edge.admit(event):
-                    yield part
-                if edge.is_over:
-                    return
-                edge.check()
-                interruption.awaiting = asyncio.current_task()
+                if (
+                    is_calm
+                    and event.__class__ in DELTA_CLASSES
+                    and not event.__pydantic_extra__
+                    and event.delta.isascii()
+                    and record.verdict is None
+                ):
+                    # Whole by itself: nothing to strip, to expand or to join.
+                    record.current = event
+                    record.event_index = edge.admitted
+                    edge.admitted += 1
+                    yield event
+                else:
+                    if edge.awaits_start:
+                        await edge.start()
+                    for part in edge.admit(event):
+                        yield part
+                    if edge.is_over:
+                        return
+                    is_calm = edge.is_calm
+                if record.verdict is not None:
+                    edge.check()
+                interruption.awaiting = current_task()
             edge.check()
             raise truncated()
     finally:
@@ -170,6 +188,6 @@ def _complete(record: RunRecord, events: Sequence[BaseEvent]) -> Sequence[BaseEv
 def _warn(record: RunRecord, stripper: Stripper) -> None:
     for warning in stripper.warnings:
         if warning not in record.warned:  # an earlier attempt's agent may have said the same
-            record.warned.add(warning)
+            record.warned[warning] = None
             record.log(record.agent).warning("{}", warning)
     stripper.warnings.clear()

@@ -7,7 +7,6 @@ otherwise (:class:`Reject`, :class:`AgentFailed`).
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 
 from ag_ui.core import RunErrorEvent, TokenUsage
@@ -20,6 +19,7 @@ _TEXTS = {
     AGENT_FAILED: "The agent failed.",
     MIDDLEWARE_FAILED: "The run could not be completed.",
 }
+_MOST_BLAMED = 16
 _INVALID = "The events of the run broke the rules of AG-UI."
 
 
@@ -30,7 +30,7 @@ class Failures:
 
     def __init__(self) -> None:
         self._events: list[tuple[RunErrorEvent, BaseException]] = []
-        self._blamed: deque[BaseException] = deque(maxlen=16)
+        self._blamed: list[BaseException] = []
         self.used: Callable[[], Sequence[TokenUsage]] = tuple
         """What the run's model calls have used so far, as far as its agent tells."""
         self.raised = False
@@ -38,7 +38,7 @@ class Failures:
 
     def blame(self, error: BaseException) -> None:
         """Take note that a layer raised it; an agent that calls layers' hooks passes it on."""
-        self._blamed.append(error)
+        self._blamed = [*self._blamed[1 - _MOST_BLAMED :], error]
 
     def is_blamed(self, error: BaseException) -> bool:
         """Whether a layer raised it."""

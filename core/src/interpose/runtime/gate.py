@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, cast
 
@@ -14,6 +14,7 @@ from interpose.errors import MiddlewareError, RepeatAfterOutput
 from interpose.runtime.closing import close, close_all
 from interpose.runtime.continuation import Continuation
 from interpose.runtime.edge import TERMINALS
+from interpose.runtime.going_on import DELTA_CLASSES
 from interpose.runtime.layer import Frame
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class Gate:
         "_expander",
         "_frame",
         "_index",
+        "_is_plain",
         "_output",
         "_pipeline",
         "_run_input",
@@ -65,6 +67,7 @@ class Gate:
             if frame.layer.declaration.may_continue
             else None
         )
+        self._is_plain = self._waiting is None and self._continuation is None
         self.raised: BaseException | None = None
         self.inner_ended = False
 
@@ -73,8 +76,14 @@ class Gate:
         """Whether the layer answers by itself: nothing further in gives it events now."""
         return not self._streams or self.inner_ended
 
-    def leaving(self, event: BaseEvent) -> Iterator[BaseEvent]:
-        """Yield what leaves the layer for an event that its ``around_run`` gave."""
+    def leaving(self, event: BaseEvent) -> Iterable[BaseEvent]:
+        """Return what leaves the layer for an event that its ``around_run`` gave."""
+        if event.__class__ in DELTA_CLASSES and self._is_plain and self._expander.idle:
+            self._output = True
+            return (event,)
+        return self._leaving(event)
+
+    def _leaving(self, event: BaseEvent) -> Iterator[BaseEvent]:
         self._match(event)
         for part in self._expander.push(event):
             if part.type is EventType.RUN_STARTED:
@@ -160,12 +169,21 @@ class Gate:
             return  # an interrupt or a cancellation ends the run: there is nothing to go on with
         with self._elsewhere():
             source = await self._begin(run_input, attempt)
+        inbox = self._frame.inbox
+        clocked = self._frame.around_deadline is not None
         try:
             while True:
-                with self._elsewhere():
+                if clocked:
+                    with self._elsewhere():
+                        event = await anext(source, None)
+                else:
                     event = await anext(source, None)
                 if event is None:
                     return
+                if event.__class__ in DELTA_CLASSES and self._is_plain and not inbox:
+                    self.inner_ended = False
+                    yield event
+                    continue
                 for given in self._with_emitted(event):
                     if self._admits(given):
                         if self._waiting is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from ag_ui.core import (
     PROTOCOL_VERSION,
@@ -22,6 +23,11 @@ from interpose.runtime.failure import AGENT_FAILED
 from interpose.runtime.output import completed
 from interpose.runtime.record import RunRecord
 
+_INNER: Final = KNOWN_EVENTS - {RunStartedEvent, RunFinishedEvent, RunErrorEvent}
+"""The classes that neither begin nor end a run."""
+_TEXTUAL: Final = _INNER - {CustomEvent}
+"""Those that cannot hold its structured output either."""
+
 
 class Outlet:
     """Checks each event on its way to the consumer.
@@ -30,12 +36,13 @@ class Outlet:
     event, if that is how it ended.
     """
 
-    __slots__ = ("_begun", "_record", "_verifier", "rejected", "terminal")
+    __slots__ = ("_begun", "_inner", "_record", "_verifier", "rejected", "terminal")
 
     def __init__(self, record: RunRecord) -> None:
         self._record = record
         self._verifier = Verifier(record.thread_id, record.run_id)
         self._begun = False
+        self._inner = _INNER if record.wanted is None else _TEXTUAL
         self.terminal: BaseEvent | None = None
         self.rejected: Reject | None = None
 
@@ -45,13 +52,16 @@ class Outlet:
             self._record.log("host").warning("{} came after the terminal", event.type.value)
             return ()
         try:
+            if self._begun and event.__class__ in self._inner:
+                self._verifier.check(event)
+                return (event,)
             return self._checked(event)
         except InvalidStream as error:
             return self.fail(error)
 
-    def is_open(self, kind: type[BaseEvent], message_id: str) -> bool:
-        """Whether a text is open that deltas of this class add to, and the run goes on."""
-        return self.terminal is None and self._verifier.is_open(kind, message_id)
+    def is_open(self, kind: type[BaseEvent], id_: str) -> bool:
+        """Whether a message or call is open that deltas of this class add to."""
+        return self.terminal is None and self._verifier.is_open(kind, id_)
 
     def count(self, events: int) -> None:
         """Take note of events that were in order, and were not checked one by one."""

@@ -20,7 +20,7 @@ from interpose.runtime.boundary import Boundary
 from interpose.runtime.checking import verified
 from interpose.runtime.closing import close, close_all
 from interpose.runtime.control import EndRun
-from interpose.runtime.edge import TERMINALS, Events, play_agent
+from interpose.runtime.edge import TERMINAL_CLASSES, Events, play_agent
 from interpose.runtime.failure import AGENT_FAILED, MIDDLEWARE_FAILED
 from interpose.runtime.gate import Gate
 from interpose.runtime.handling import hook_stream
@@ -163,7 +163,7 @@ class Pipeline(Attempts):
                             return
                         for out in gate.leaving(left):
                             yield out
-                            if out.type in TERMINALS:
+                            if out.__class__ in TERMINAL_CLASSES:
                                 await self._run_out(frame, stream)
                                 return
                 except Exception as error:
@@ -192,7 +192,8 @@ class Pipeline(Attempts):
         deadline = frame.around_deadline
         event = await (step if deadline is None else deadline.run(step))
         record = self.record
-        if gate is not None and gate.is_idle and record.cancelled and not record.verdict_given:
+        is_idle = record.verdict is not None and gate is not None and gate.is_idle
+        if is_idle and record.cancelled and not record.verdict_given:
             raise EndRun
         if event.__class__ in KNOWN_EVENTS or event is None or isinstance(event, BaseEvent):
             return event

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
-from ag_ui.core import BaseEvent, EventType
+from ag_ui.core import BaseEvent, EventType, ToolCallArgsEvent
 
 from interpose.agui import Transcript
 from interpose.errors import Reject, RunError
@@ -17,6 +17,7 @@ from interpose.runtime.boundary import Boundary
 from interpose.runtime.closing import close, drain
 from interpose.runtime.direct import Way, play_directly
 from interpose.runtime.failure import AGENT_FAILED, MIDDLEWARE_FAILED
+from interpose.runtime.going_on import DELTAS, NOTHING, GoingOn
 from interpose.runtime.outlet import Outlet
 from interpose.runtime.pipeline import Pipeline
 from interpose.runtime.record import RunRecord
@@ -37,38 +38,53 @@ class Play:
         self.terminal: BaseEvent | None = None
         self.closing = False
         self.source: AsyncGenerator[BaseEvent, None] | Way | None = None
-        self._outlet = Outlet(record)
+        self.outlet = Outlet(record)
         self._pipeline: Pipeline | None = None
 
     @property
     def rejected(self) -> Reject | None:
         """What refused the run before its first event."""
-        return self._outlet.rejected
-
-    @property
-    def is_over(self) -> bool:
-        """Whether a terminal was handed over."""
-        return self._outlet.terminal is not None
+        return self.outlet.rejected
 
     def events(self) -> AsyncGenerator[BaseEvent, None]:
         """Play in the caller's task; whatever ends it, the layers hear of it once."""
         record = self.record
         is_direct = record.program.is_direct and record.trace is None
-        return play_directly(self) if is_direct else self._play()
+        return play_directly(self) if is_direct else self.play_nested()
 
-    async def _play(self) -> AsyncGenerator[BaseEvent, None]:
+    async def play_nested(self) -> AsyncGenerator[BaseEvent, None]:
+        """Play the streams of its layers, each inside the next one further out."""
         async with self:
             for event in await self.begin():
                 self.take(event)
                 yield event
             if self._pipeline is not None and self.end is None:
                 self.source = source = self._pipeline.outermost(self.record.input)
+                waiting, outlet, take = self.record.outbox, self.outlet, self.take
+                kind, is_call, id_, add = NOTHING
+                passed = 0
+                inner: Any
                 async for inner in source:
-                    for event in self.push(inner):
-                        self.take(event)
+                    if (
+                        inner.__class__ is kind
+                        and (inner.tool_call_id if is_call else inner.message_id) == id_
+                        and inner.subagent_run_id is None
+                        and inner.metadata is None
+                        and not waiting
+                    ):
+                        passed += 1
+                        add(inner.delta)
+                        yield inner
+                        continue
+                    if passed:
+                        outlet.count(passed)
+                        passed = 0
+                    for event in self._with_emitted(inner) if waiting else outlet.push(inner):
+                        take(event)
                         yield event
-                    if self._outlet.terminal is not None:
+                    if outlet.terminal is not None:
                         break
+                    kind, is_call, id_, add = self.going_on(inner)
                 for event in self.truncated():
                     self.take(event)
                     yield event
@@ -104,42 +120,41 @@ class Play:
             self._pipeline = Pipeline(record)
             await self._pipeline.begin()
             self._pipeline.offer_history()
-        return [event for ended in boundary.events for event in self._outlet.push(ended)]
+        return [event for ended in boundary.events for event in self.outlet.push(ended)]
 
     def push(self, inner: BaseEvent) -> Iterable[BaseEvent]:
         """Return what is to be taken and handed over for one that leaves the outermost layer."""
-        return self._with_emitted(inner) if self.record.outbox else self._outlet.push(inner)
+        return self._with_emitted(inner) if self.record.outbox else self.outlet.push(inner)
 
     def truncated(self) -> Sequence[BaseEvent]:
         """Return the ending of a run whose stream has stopped; nothing if it had its terminal."""
-        return () if self.is_over else self._outlet.truncated()
+        return () if self.outlet.terminal is not None else self.outlet.truncated()
 
-    def adder(self, kind: type[BaseEvent], message_id: str) -> Callable[[str], None] | None:
-        """Return what adds a delta of the run's own to an open text; None: it is not open.
-
-        It holds until something else is handed over.
-        """
-        return self.fold.adder(message_id) if self._outlet.is_open(kind, message_id) else None
-
-    def count(self, events: int) -> None:
-        """Take note of deltas that were added without being handed over one by one."""
-        self._outlet.count(events)
+    def going_on(self, event: BaseEvent) -> GoingOn:
+        """Return the message or call that may go on after an event of it has been handed over."""
+        kind = DELTAS.get(event.__class__)
+        if kind is None:
+            return NOTHING
+        is_call = kind is ToolCallArgsEvent
+        id_: str = event.tool_call_id if is_call else event.message_id  # type: ignore[attr-defined]
+        add = self.fold.adder(kind, id_) if self.outlet.is_open(kind, id_) else None
+        return NOTHING if add is None else GoingOn(kind, is_call, id_, add)
 
     def _with_emitted(self, inner: BaseEvent) -> Iterator[BaseEvent]:
         """Yield what is handed over for an event, and for those that were emitted before it."""
         waiting = self.record.outbox
         if inner.type is EventType.RUN_STARTED:
-            yield from self._outlet.push(inner)
+            yield from self.outlet.push(inner)
         while waiting:
-            yield from self._outlet.push(waiting.pop(0))
+            yield from self.outlet.push(waiting.pop(0))
         self.record.unusual.discard("outbox")
         if inner.type is not EventType.RUN_STARTED:
-            yield from self._outlet.push(inner)
+            yield from self.outlet.push(inner)
 
     def take(self, event: BaseEvent) -> None:
         """Fold an event that is handed over now; a terminal fixes the outcome."""
         self.fold.apply(event)
-        if event is self._outlet.terminal and self.end is None:
+        if event is self.outlet.terminal and self.end is None:
             self.terminal = event
             self.end = ending.of_event(self.record, event)
             self.record.ended = True

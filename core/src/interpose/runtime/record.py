@@ -46,6 +46,49 @@ Deferred = tuple[str, Callable[..., Awaitable[None] | None], tuple[Any, ...]]
 class RunRecord:
     """The state of one run. Nothing of it is shared with another run."""
 
+    __slots__ = (
+        "__weakref__",
+        "_closed",
+        "_is_closed",
+        "_models",
+        "_request_id",
+        "_values",
+        "agent",
+        "asked",
+        "attributes",
+        "clock",
+        "current",
+        "deferred",
+        "driver",
+        "ended",
+        "event_index",
+        "failures",
+        "frames",
+        "input",
+        "interruption",
+        "loop",
+        "metadata",
+        "open_runs",
+        "outbox",
+        "output",
+        "parent_run_id",
+        "program",
+        "rewriting",
+        "rewriting_end",
+        "run_id",
+        "setting_up",
+        "side_usage",
+        "started",
+        "stream",
+        "thread_id",
+        "trace",
+        "unusual",
+        "verdict",
+        "verdict_given",
+        "wanted",
+        "warned",
+    )
+
     def __init__(
         self,
         program: Program,
@@ -83,7 +126,7 @@ class RunRecord:
         self.outbox: list[BaseEvent] = []
         self.unusual: set[object] = set()
         """What keeps the next event from the short way: a verdict, or something emitted."""
-        self.warned: set[str] = set()
+        self.warned: dict[str, None] = {}
         self.setting_up: str | None = None
         self.rewriting: Callable[[AsyncIterator[BaseEvent]], AsyncIterator[BaseEvent]] | None = None
         self.rewriting_end: Callable[[Sequence[BaseEvent]], AsyncIterator[BaseEvent]] | None = None
