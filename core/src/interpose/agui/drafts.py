@@ -67,9 +67,7 @@ class MessageDraft:
         self._built: Message = message
         self._parts: list[str] | None = None
         self._updates: dict[str, Any] = {}
-        self.calls = [
-            CallDraft.of(self, call) for call in _calls_of(message)
-        ]
+        self.calls = [CallDraft.of(self, call) for call in _calls_of(message)]
 
     @property
     def message(self) -> Message:
