@@ -48,3 +48,19 @@ def test_a_host_imports_neither_inactive_plugins_nor_the_command_line() -> None:
 def test_the_rules_of_streams_import_no_host() -> None:
     host = ("interpose.host", "interpose.startup.preparing", "pluggy", "loguru", "rich")
     assert loaded_by("import interpose.agui", *host) == set()
+
+
+@pytest.mark.parametrize(("arguments", "frozen"), [("", ">"), ("['plugins']", "==")])
+def test_a_command_keeps_its_imports_from_the_garbage_collector_in_its_own_process_only(
+    arguments: str, frozen: str
+) -> None:
+    code = (
+        "import gc\n"
+        "before = gc.get_freeze_count()\n"
+        "sys.argv = ['interpose', 'plugins']\n"
+        "from interpose.cli import main\n"
+        f"assert main({arguments}) == 0\n"
+        "assert gc.isenabled()\n"
+        f"assert gc.get_freeze_count() {frozen} before\n"
+    )
+    assert loaded_by(code, "interpose.cli.plugins") == {"interpose.cli.plugins"}
