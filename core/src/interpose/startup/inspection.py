@@ -193,6 +193,9 @@ def _type_argument(cls: type, base: type, index: int) -> Any:
 
 
 def _construction_faults(cls: type) -> Iterator[str]:
+    own: Any = cls
+    if type(cls) is type and own.__init__ is object.__init__ and own.__new__ is object.__new__:
+        return  # as nearly always, and reading the signature of what is built in takes long
     try:
         inspect.signature(cls).bind()
     except TypeError:
