@@ -30,7 +30,7 @@ class Machine:
 def machine() -> Machine:
     """Look at this machine, and at the Python that runs this."""
     return Machine(
-        system=f"{platform.system()} {platform.release()}, {platform.machine()}",
+        system=f"{platform.system()} {_release()}, {platform.machine()}",
         processor=_processor(),
         processors=len(os.sched_getaffinity(0))
         if hasattr(os, "sched_getaffinity")
@@ -50,6 +50,12 @@ def versions() -> dict[str, str]:
         except importlib_metadata.PackageNotFoundError:
             continue
     return found
+
+
+def _release() -> str:
+    """Return the version of the system alone: what follows it tells who built it."""
+    numbers = re.match(r"[0-9]+(?:\.[0-9]+)*", platform.release())
+    return numbers[0] if numbers else ""
 
 
 def _processor() -> str:
