@@ -232,7 +232,7 @@ def _fake(monkeypatch: pytest.MonkeyPatch) -> list[Size]:
         return RESULT
 
     name = "tests.benchmarks.workloads.redaction"
-    monkeypatch.setitem(sys.modules, name, SimpleNamespace(SUMMARY="made up", run=run))  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, name, SimpleNamespace(SUMMARY="made up", run=run))
     return asked
 
 
