@@ -191,7 +191,7 @@ def _grow(case: _Case, sizes: Sequence[int], size: Size) -> _Grown:
         making[str(layers)] = _repeated(partial(_host, given), 1)
     return _Grown(
         edges,
-        compare(planning, rounds=size.pick(7, 2), warm_up=0 if size.quick else 1),
+        compare(planning, rounds=size.pick(5, 2), warm_up=0),
         compare(making, rounds=3, warm_up=0) if case.name == _HELD and not size.quick else None,
     )
 

@@ -77,7 +77,7 @@ def _measure(sites: Mapping[int, _Site], bytecode: Path, size: Size) -> Result:
             if number == _HELD and not size.quick:
                 name += _BARE
                 variants[name] = _process(site, what, None, found.setdefault(name, []), bare=True)
-    samples = compare(variants, rounds=size.pick(9, 2))
+    samples = compare(variants, rounds=size.pick(5, 2))
     rounds = {name: phases[-samples.rounds :] for name, phases in found.items()}
     return Result(
         tables=[
