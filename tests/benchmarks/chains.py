@@ -141,7 +141,14 @@ class Stage:
         return self.timed(consume)
 
     def running(self, host: Host, *, times: int = 1) -> Timed:
-        """Measure whole runs, from their input to their end."""
+        """Measure whole runs, from their input to their end; one that fails is not measured."""
+
+        async def last() -> BaseEvent:
+            return [event async for event in host.run(INPUT)][-1]
+
+        ended = self.play(last())
+        if not isinstance(ended, RunFinishedEvent):
+            raise TypeError(f"a run that is to be measured ended with {ended}")
         return self.streaming(lambda: aiter(host.run(INPUT)), times=times)
 
     def segment(self, host: Host, agent: Agent) -> Timed:

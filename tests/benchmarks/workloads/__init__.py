@@ -1,1 +1,0 @@
-"""The workloads of the comparison, a module each."""
