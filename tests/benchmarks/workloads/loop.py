@@ -17,9 +17,6 @@ from ag_ui.core import (
     ToolCallEndEvent,
     ToolCallStartEvent,
 )
-from benchmarks import peers
-from benchmarks.measuring import Ratio, Samples, Timed, compare, processor_time
-from benchmarks.results import Curve, Plot, Result, Row, Size, Table
 
 from interpose import (
     CallModel,
@@ -38,10 +35,18 @@ from interpose import (
 )
 from interpose.loop import LoopAgent
 
+from .. import peers
+from ..measuring import Ratio, Samples, Timed, compare, processor_time
+from ..results import Curve, Plot, Result, Row, Size, Table
+
 SUMMARY: Final = "1 model call, and 6 model + 5 tool calls, with N no-op layers around them"
 
 _LAYERS: Final = (0, 1, 5, 10, 20)
 _TEN: Final = 10
+_ROUNDS: Final = 40
+_OWN_ROUNDS: Final = 25
+"""Many short ones: what a layer adds is little beside a run, and the clock drifts."""
+
 _CLOCK: Final = "processor"
 """What the peers' workers measure by, as we do."""
 
@@ -174,8 +179,8 @@ class _Work:
         return self.tool_calls if of_tools else self.tool_calls + 1
 
 
-_ONE: Final = _Work("1 model call", "model-run", 0, 30)
-_SIX: Final = _Work("6 model + 5 tool calls", "loop-run", 5, 6)
+_ONE: Final = _Work("1 model call", "model-run", 0, 10)
+_SIX: Final = _Work("6 model + 5 tool calls", "loop-run", 5, 2)
 
 
 class Model:
@@ -277,9 +282,9 @@ def _by_kind(ours: _Ours, work: _Work) -> Table:
         calls = work.calls(of_tools=kind.of_tools)
         if not calls:
             continue
-        samples = compare({str(n): ours.timed(kind, n, work) for n in _LAYERS}, rounds=9)
+        samples = compare({str(n): ours.timed(kind, n, work) for n in _LAYERS}, rounds=_OWN_ROUNDS)
         for n in _LAYERS[1:]:
-            added = samples.added(str(n), "0") / n / calls * 1e6
+            added = samples.added(str(n), "0") / n / calls * 1e6 if n >= _STEADY else None
             rows.append(Row(f"{kind.name}, N = {n}", "N = 0", samples.ratio(str(n), "0"), added))
     return Table(
         f"Whole runs of {work.name} with N no-op layers, against the same without",
@@ -308,7 +313,7 @@ _PEERS: Final = (
         "agent-framework",
         {"model": "ChatMiddleware", "tool": "FunctionMiddleware"},
         (_ONE, _SIX),
-        20,
+        8,
         "call-agent-framework",
     ),
     _Peer(
@@ -316,7 +321,7 @@ _PEERS: Final = (
         "pydantic-ai",
         {"model": "wrap_model_request", "tool": "wrap_tool_execute"},
         (_ONE, _SIX),
-        5,
+        3,
         "call-pydantic-ai",
     ),
     _Peer(
@@ -324,10 +329,10 @@ _PEERS: Final = (
         "LangChain",
         {"model": "awrap_model_call", "tool": "awrap_tool_call"},
         (_ONE, _SIX),
-        5,
+        3,
         "call-langchain",
     ),
-    _Peer("fastmcp", "FastMCP", {"tool": "on_call_tool"}, (_SIX,), 20),
+    _Peer("fastmcp", "FastMCP", {"tool": "on_call_tool"}, (_SIX,), 8),
 )
 
 
@@ -416,7 +421,7 @@ def _beside(peer: _Peer, worker: peers.Worker, found: _Found) -> None:
                     variants[f"ours {n}"] = ours.timed(_of(kind), n, work)
                     variants[f"theirs {n}"] = theirs(work, kind, n)
                 try:
-                    found.take(peer, work, kind, compare(variants, rounds=11))
+                    found.take(peer, work, kind, compare(variants, rounds=_ROUNDS))
                 except peers.Unavailable as error:
                     found.left_out.append(str(error))
                     return
