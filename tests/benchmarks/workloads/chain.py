@@ -65,7 +65,7 @@ def run(size: Size) -> Result:
 
 # Encoding behind hooks -----------------------------------------------------------------------
 def _deltas(size: Size) -> int:
-    return size.pick(10_000, 1_000)
+    return size.pick(10_000, 5_000)
 
 
 def _encoding(runner: asyncio.Runner, size: Size) -> Samples:
