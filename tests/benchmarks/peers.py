@@ -17,7 +17,8 @@ A worker says ``{"ready": true, "versions": {...}}`` in a line, and then answers
 ``{"do": NAME, ...arguments}`` with ``{"seconds": 0.0123}`` or ``{"error": "..."}``, until its input
 ends. The seconds are those of the whole action, so what a layer costs is the difference between N
 layers and none, divided by N and by the number of calls or events. Every action also takes a
-``clock``: ``wall``, as without a word, or ``processor``, of all threads of the worker's process.
+``clock``: ``wall``, as without a word, or ``processor``: of all threads of a Python process, of the
+thread that runs JavaScript in the others.
 
 Calls: ``layers`` no-op layers of a ``kind`` around each call, ``times`` runs, one after the other,
 after all of it was set up.

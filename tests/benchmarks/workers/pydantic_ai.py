@@ -121,14 +121,18 @@ async def loop_run(*, layers: int, kind: str, times: int, clock: Clock) -> float
     return await _run(TOOL_CALLS, kind, layers, times, clock)
 
 
-async def events(*, layers: int, kind: str, events: int, clock: Clock) -> float:
-    """Run with a stream of events."""
-
+@cache
+def _streaming(pieces: int, kind: str, layers: int) -> Agent[None, str]:
     async def stream(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str]:
-        for _ in range(events):
+        for _ in range(pieces):
             yield "x"
 
-    agent = Agent(FunctionModel(stream_function=stream), capabilities=_layers(kind, layers))
+    return Agent(FunctionModel(stream_function=stream), capabilities=_layers(kind, layers))
+
+
+async def events(*, layers: int, kind: str, events: int, clock: Clock) -> float:
+    """Run with a stream of events."""
+    agent = _streaming(events, kind, layers)
 
     async def run() -> None:
         seen = 0

@@ -5,8 +5,6 @@ That workload passes its own variants in, so that both sides are measured in the
     found = peer_events.rows(size, {"interpose-0": ..., "interpose-10": ...}, events=20_000)
 """
 
-# ruff: noqa: TID252 - what "benchmarks" is below depends on where it is run from
-
 from __future__ import annotations
 
 import gc
@@ -36,8 +34,8 @@ _NOTES: Final = (
         "it. What the pipeline costs without hooks is in none of these figures."
     ),
     (
-        "Processor time: of the thread here, of all threads of the process there, so those that "
-        "compile JavaScript and collect its garbage are counted."
+        "Processor time of the one thread that does the work, here and there. The threads that "
+        "compile JavaScript and collect its garbage are not counted, which favours the peer."
     ),
     (
         "The chain alone is what the AG-UI client composes, without its run around it: the same "
@@ -69,16 +67,16 @@ _HOOKS: Final = (
         "AG-UI TS class middleware, the chain alone", "ag-ui-client", "class", 10_000,
         action="chain", figure="event-ag-ui-class",
     ),
-    _Hook("AG-UI TS class middleware, a run", "ag-ui-client", "class", 1_000, 25),
+    _Hook("AG-UI TS class middleware, a run", "ag-ui-client", "class", 1_000),
     _Hook(
         "AG-UI TS function middleware, the chain alone", "ag-ui-client", "function", 50_000,
         action="chain",
     ),
     _Hook(
-        "pydantic-ai wrap_run_event_stream", "pydantic-ai", "wrap", 300, 45,
+        "pydantic-ai wrap_run_event_stream", "pydantic-ai", "wrap", 1_000, 25,
         figure="event-pydantic-ai",
     ),
-    _Hook("pydantic-ai on_event", "pydantic-ai", "observe", 300, 15),
+    _Hook("pydantic-ai on_event", "pydantic-ai", "observe", 300),
     _Hook("JavaScript nested async generators", "javascript", "nested", 20_000),
 )  # fmt: skip
 
