@@ -251,6 +251,21 @@ def test_compiled_and_nested_chains_do_the_same_in_the_same_order(
     assert outcome(chain, stream, nested=False) == outcome(chain, stream, nested=True)
 
 
+def test_a_layer_that_has_failed_sees_nothing_more_of_a_chunk() -> None:
+    failing = Spec(
+        hooks=(Hook("all", is_async=False, actions=("pass",)),),
+        around=None,
+        kind="rewriter",
+        skips=False,
+        watches=False,
+        keeps=False,
+    )
+    stream = (["call-chunks"], "finish")
+    compiled = outcome([failing], stream, nested=False)
+    assert compiled == outcome([failing], stream, nested=True)
+    assert [line[:6] for line in compiled[1] if "TOOL_CALL" in line] == ["l0.0#1"]
+
+
 class Boom(Middleware):
     @on(TextMessageContentEvent)
     def see(self, ctx: RunContext, event: TextMessageContentEvent) -> None:

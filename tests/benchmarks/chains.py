@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Sequence
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from ag_ui.core import (
     BaseEvent,
@@ -107,7 +107,7 @@ class Stage:
         self._runner = asyncio.Runner()
         self._hosts = contextlib.AsyncExitStack()
 
-    def __enter__(self) -> Stage:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -128,9 +128,7 @@ class Stage:
         self.play(self._hosts.enter_async_context(host))
         return host
 
-    def streaming(
-        self, stream: Callable[[], AsyncIterator[BaseEvent]], *, times: int = 1
-    ) -> Timed:
+    def streaming(self, stream: Callable[[], AsyncIterator[BaseEvent]], *, times: int = 1) -> Timed:
         """Measure a consumer of a stream that does nothing; ``times`` streams after another."""
 
         async def consume() -> None:

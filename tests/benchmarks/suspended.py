@@ -22,7 +22,7 @@ from ag_ui.core import BaseEvent, RunAgentInput
 
 from interpose import Host, Layer
 
-from .chains import Agent, EveryText, Events, nested, text_run
+from .chains import Agent, Events, EveryText, nested, text_run
 
 _EVENTS: Final = text_run(1)
 _DELTA: Final = _EVENTS[2]
@@ -110,7 +110,7 @@ async def _until(
     ticking: Ticking, runs: int, tasks: list[asyncio.Task[None]] | None = None
 ) -> None:
     """Let the loop turn until all runs wait again, or have ended."""
-    while ticking.waiting < runs and not (tasks and tasks[-1].done()):
+    while ticking.waiting < runs and not (tasks and tasks[-1].done()):  # noqa: ASYNC110 - a turn of the loop is what is measured
         await asyncio.sleep(0)
 
 

@@ -67,8 +67,7 @@ def _memory(held: dict[str, list[float]], runs: int) -> Table:
     ]
     notes = (
         "bare: the agent's generator and a task; resident memory, so with what the allocator keeps.",
-        "host.run holds what nested generators do not: ids, the transcript, what is open, the "
-        "outcome; and of each layer an instance and a context of its own.",
+        "host.run also holds ids, the transcript, what is open, and of each layer an instance.",
     )
     return Table(f"Memory of {runs:,} suspended runs", "bytes a run", rows, notes)
 

@@ -20,7 +20,6 @@ from ..chains import (
 from ..measuring import Ratio, Samples, Timed, compare
 from ..results import Curve, Plot, Result, Row, Size, Table
 
-
 SUMMARY: Final = "20,000 events through 0 to 50 layers"
 _LAYERS: Final = (0, 1, 5, 10, 20, 50)
 _TINY_TIMES: Final = 200
@@ -141,10 +140,9 @@ def _peers(size: Size) -> Result:
     events = 2_000
     with Stage() as stage:
         agent = agent_of(text_run(events))
-        ours = {
-            f"interpose-{n}": stage.running(stage.host(EveryEvent, n, agent)) for n in (0, 10)
-        }
+        ours = {f"interpose-{n}": stage.running(stage.host(EveryEvent, n, agent)) for n in (0, 10)}
         from . import peer_events
+
         return peer_events.rows(size, ours, events)
 
 

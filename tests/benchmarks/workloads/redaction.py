@@ -1,7 +1,5 @@
 """Redaction of long streams, and how far what has left lags behind what has come."""
 
-# ruff: noqa: TID252 - as all modules of the benchmarks, which run from two places
-
 from __future__ import annotations
 
 import json

@@ -11,11 +11,12 @@ from statistics import linear_regression
 from typing import Final
 
 from ag_ui.core import BaseEvent, RunAgentInput
-from benchmarks.measuring import Ratio, Samples, Timed, compare, processor_time, ratio_of
-from benchmarks.results import Curve, Plot, Result, Row, Size, Table
 
 from interpose import Capability, Host, Layer, Middleware, RunContext
 from interpose.startup.planning import Configured, plan_agents
+
+from ..measuring import Ratio, Samples, Timed, compare, processor_time, ratio_of
+from ..results import Curve, Plot, Result, Row, Size, Table
 
 SUMMARY: Final = "planning 10 to 2,000 layers, sparse, chained and densely constrained"
 

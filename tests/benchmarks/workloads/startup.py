@@ -14,8 +14,8 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Final
 
-from benchmarks.measuring import Ratio, Samples, Timed, compare, ratio_of
-from benchmarks.results import Curve, Plot, Result, Row, Size, Table
+from ..measuring import Ratio, Samples, Timed, compare, ratio_of
+from ..results import Curve, Plot, Result, Row, Size, Table
 
 SUMMARY: Final = "fresh processes with 10, 100 and 500 plugins: to a ready host, and to --help"
 

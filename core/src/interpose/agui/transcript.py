@@ -142,24 +142,6 @@ class Transcript:
                 hint="Pass the stream through an Expander first.",
             )
 
-    def adder(self, kind: type[BaseEvent], id_: str) -> Callable[[str], None] | None:
-        """Return what adds a delta to a message or a call, as its event would; None: there is none.
-
-        ``kind``: the class of the deltas. For a run of deltas without metadata: it holds until the
-        next event is applied, or until something is read.
-        """
-        if kind is ToolCallArgsEvent:
-            call = self._calls.get(id_)
-            if call is None:
-                return None
-            self._touch_call(call)
-            return call.arguments.append
-        draft = self._by_id.get(id_)
-        if draft is None or draft.role == "activity":
-            return None
-        self._touch(draft)
-        return draft.parts().append
-
     # -- text and reasoning ----------------------------------------------------------------------
 
     def _text_start(self, event: TextMessageStartEvent) -> None:
@@ -417,6 +399,25 @@ class Transcript:
     def _warn(self, event: BaseEvent, why: str) -> None:
         if len(self.warnings) < _MOST_WARNINGS:
             self.warnings.append(f"{event.type.value} was not applied: {why}")
+
+
+def adder(transcript: Transcript, kind: type[BaseEvent], id_: str) -> Callable[[str], None] | None:
+    """Return what adds a delta to a message or a call, as its event would; None: there is none.
+
+    ``kind``: the class of the deltas. For a run of deltas without metadata: it holds until the next
+    event is applied, or until something is read.
+    """
+    if kind is ToolCallArgsEvent:
+        call = transcript._calls.get(id_)
+        if call is None:
+            return None
+        transcript._touch_call(call)
+        return call.arguments.append
+    draft = transcript._by_id.get(id_)
+    if draft is None or draft.role == "activity":
+        return None
+    transcript._touch(draft)
+    return draft.parts().append
 
 
 _FAILED: Final = object()

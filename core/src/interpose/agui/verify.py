@@ -110,15 +110,6 @@ class Verifier:
         if self._phase is _Phase.BEFORE:
             raise TruncatedStream("The stream is empty: it ended without RUN_STARTED.")
 
-    def is_open(self, kind: type[BaseEvent], id_: str) -> bool:
-        """Whether the message or call that deltas of a class add to is open."""
-        if self._phase is not _Phase.ACTIVE:
-            return False
-        run = self._run
-        if kind is ToolCallArgsEvent:
-            return id_ in run.calls
-        return id_ in (run.texts if kind is TextMessageContentEvent else run.reasoning)
-
     def open_events(self) -> list[BaseEvent]:
         """Return the events that close what is open now, innermost first.
 
@@ -381,6 +372,16 @@ class Verifier:
         raise self._violation(
             "unknown-event", f"{event.__class__.__name__} is not an event class of AG-UI."
         )
+
+
+def is_open(verifier: Verifier, kind: type[BaseEvent], id_: str) -> bool:
+    """Whether the message or call that deltas of a class add to is open."""
+    if verifier._phase is not _Phase.ACTIVE:
+        return False
+    run = verifier._run
+    if kind is ToolCallArgsEvent:
+        return id_ in run.calls
+    return id_ in (run.texts if kind is TextMessageContentEvent else run.reasoning)
 
 
 _CHECKS: Final[Mapping[type[BaseEvent], Callable[[Verifier, Any], None]]] = {

@@ -16,7 +16,7 @@ from ag_ui.core import BaseEvent
 
 from interpose.events import DROP
 from interpose.runtime.closing import close
-from interpose.runtime.edge import Edge, truncated
+from interpose.runtime.edge import TERMINAL_CLASSES, Edge, truncated
 from interpose.runtime.going_on import DELTAS, NOTHING, GoingOn
 from interpose.runtime.halves import is_whole
 from interpose.runtime.lane import DETOUR, Lane
@@ -107,6 +107,8 @@ async def play_directly(play: Play) -> AsyncGenerator[BaseEvent, None]:  # noqa:
                                 for out in play.push(answer) if unusual else push(answer):
                                     take(out)
                                     yield out
+                            if way.is_cut:
+                                break
                         if way.is_over:
                             break
                         if event.__class__ in DELTAS:
@@ -141,11 +143,15 @@ class Way:
         self._open: AsyncGenerator[BaseEvent, None] | None = None
 
     @property
-    def is_over(self) -> bool:
-        """Whether the agent has ended the run, or a layer."""
+    def is_cut(self) -> bool:
+        """Whether the run has its terminal, or a layer has ended it."""
         lane = self.lane
-        ended = lane is not None and lane.ended
-        return ended or self.edge.is_over or self._play.outlet.terminal is not None
+        return self._play.outlet.terminal is not None or (lane is not None and lane.ended)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the agent has ended the run, or anybody else has."""
+        return self.edge.is_over or self.is_cut
 
     def count(self, passed: int) -> None:
         """Take note of the events that went the short way."""
@@ -179,7 +185,8 @@ class Way:
         return self._open
 
     async def _leaving(self, answer: Any) -> AsyncGenerator[BaseEvent, None]:
-        lane = self.lane
+        lane, outlet = self.lane, self._play.outlet
+        goes_on = False  # the layers gave the terminal themselves, and may go on to their end
         while lane is not None and answer is DETOUR:
             answer = DROP
             try:
@@ -187,6 +194,9 @@ class Way:
                     for out in self._play.push(inner):
                         self._play.take(out)
                         yield out
+                    goes_on = goes_on or inner.__class__ in TERMINAL_CLASSES
+                    if outlet.terminal is not None and not goes_on:
+                        return
             except BaseException as error:  # noqa: BLE001 - raised again unless it is a failure
                 answer = await self.failed(error)
         if answer is not DROP:

@@ -16,6 +16,7 @@ from ag_ui.core import (
 )
 
 from interpose.agui import KNOWN_EVENTS, Stripper, Verifier
+from interpose.agui.verify import is_open
 from interpose.errors import InvalidStream, Reject, TruncatedStream
 from interpose.loop_errors import OutputError
 from interpose.runtime.control import Fail, Pause, Stop, ending
@@ -61,7 +62,7 @@ class Outlet:
 
     def is_open(self, kind: type[BaseEvent], id_: str) -> bool:
         """Whether a message or call is open that deltas of this class add to."""
-        return self.terminal is None and self._verifier.is_open(kind, id_)
+        return self.terminal is None and is_open(self._verifier, kind, id_)
 
     def count(self, events: int) -> None:
         """Take note of events that were in order, and were not checked one by one."""

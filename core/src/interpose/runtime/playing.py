@@ -10,12 +10,14 @@ from typing import Any, Literal, Self
 from ag_ui.core import BaseEvent, EventType, ToolCallArgsEvent
 
 from interpose.agui import Transcript
+from interpose.agui.transcript import adder
 from interpose.errors import Reject, RunError
 from interpose.payloads import EndInfo, ErrorInfo
 from interpose.runtime import ending
 from interpose.runtime.boundary import Boundary
 from interpose.runtime.closing import close, drain
 from interpose.runtime.direct import Way, play_directly
+from interpose.runtime.edge import TERMINAL_CLASSES
 from interpose.runtime.failure import AGENT_FAILED, MIDDLEWARE_FAILED
 from interpose.runtime.going_on import DELTAS, NOTHING, GoingOn
 from interpose.runtime.outlet import Outlet
@@ -37,6 +39,8 @@ class Play:
         self.end: EndInfo | None = None
         self.terminal: BaseEvent | None = None
         self.closing = False
+        self._goes_on = False
+        """Whether the layers gave the terminal themselves, and may go on to their end."""
         self.source: AsyncGenerator[BaseEvent, None] | Way | None = None
         self.outlet = Outlet(record)
         self._pipeline: Pipeline | None = None
@@ -83,6 +87,7 @@ class Play:
                         take(event)
                         yield event
                     if outlet.terminal is not None:
+                        self._goes_on = inner.__class__ in TERMINAL_CLASSES
                         break
                     kind, is_call, id_, add = self.going_on(inner)
                 for event in self.truncated():
@@ -137,7 +142,7 @@ class Play:
             return NOTHING
         is_call = kind is ToolCallArgsEvent
         id_: str = event.tool_call_id if is_call else event.message_id  # type: ignore[attr-defined]
-        add = self.fold.adder(kind, id_) if self.outlet.is_open(kind, id_) else None
+        add = adder(self.fold, kind, id_) if self.outlet.is_open(kind, id_) else None
         return NOTHING if add is None else GoingOn(kind, is_call, id_, add)
 
     def _with_emitted(self, inner: BaseEvent) -> Iterator[BaseEvent]:
@@ -209,7 +214,7 @@ class Play:
             await source.aclose()
             return
         try:
-            if driven and source is not None:
+            if driven and self._goes_on and source is not None:
                 await drain(self.record, source, "the run")
         finally:
             await close(self.record, source, "the run")
