@@ -42,9 +42,18 @@ TARGETS: Final = (
     Target(
         "encoding-generator", "ten hooks and encoding against agent and the SDK's encoder", 1.2
     ),
-    Target("encoding-served", "the same, served form", 0.4, guard=0.6),
+    Target("encoding-served", "the same, served form", 0.4, guard=0.7),
     Target("tiny-run", "a 5-event run with 10 layers against bare", 15.0),
     Target("memory-run", "memory added per run, N = 10, against nested", 0.5),
+    Target(
+        "loop-model-layers",
+        "run of 6 model and 5 tool calls, ten layers around model calls, against none",
+        1.35,
+        guard=1.6,
+    ),
+    Target(
+        "loop-tool-layers", "the same, ten layers around tool calls, against none", 1.2, guard=1.5
+    ),
     Target("call-agent-framework", "call, cost per layer, against agent-framework", 0.5),
     Target("call-pydantic-ai", "call, cost per layer, against pydantic-ai", 0.05),
     Target("call-langchain", "call, cost per layer, against LangChain", 0.02),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ag_ui.core import AssistantMessage, FunctionCall, Message, ToolCall
@@ -53,18 +53,34 @@ class MessageDraft:
     joined when somebody reads :attr:`message`, so a long message costs one copy, not one a delta.
     """
 
-    __slots__ = ("_built", "_parts", "_updates", "calls", "id", "position", "role", "seeded")
+    __slots__ = (
+        "_built",
+        "_make",
+        "_parts",
+        "_updates",
+        "calls",
+        "id",
+        "position",
+        "role",
+        "seeded",
+    )
 
     def __init__(self, message: Message, *, seeded: bool = False) -> None:
         self.seeded = seeded
         self.position = 0
         self.replace(message)
 
+    @property
+    def is_made(self) -> bool:
+        """Whether the message has been made."""
+        return self._built is not None
+
     def replace(self, message: Message) -> None:
         """Start again from another message."""
         self.id: str = message.id
         self.role: str = message.role
-        self._built: Message = message
+        self._make: Any = None
+        self._built: Message | None = message
         self._parts: list[str] | None = None
         self._updates: dict[str, Any] = {}
         self.calls = [CallDraft.of(self, call) for call in _calls_of(message)]
@@ -72,23 +88,33 @@ class MessageDraft:
     @property
     def message(self) -> Message:
         """The message as it is now; the same object until something changes."""
+        built = self._before()
         if self._parts is not None:
-            if len(self._parts) > 1:
+            if len(self._parts) != 1:
                 self._parts[:] = ["".join(self._parts)]
             self._updates["content"] = self._parts[0]
         if self._updates:
             if self._updates.pop("tool_calls", None):
                 self._updates["tool_calls"] = [call.build() for call in self.calls]
-            self._built = self._built.model_copy(update=self._updates)
+            self._built = built = built.model_copy(update=self._updates)
             self._updates = {}
             self._parts = None
+        return built
+
+    def _before(self) -> Message:
+        """Return the message as it was made, or last read."""
+        if self._built is None:
+            made: Message = self._make()
+            self._built = made
         return self._built
 
     @property
     def metadata(self) -> dict[str, Any] | None:
         """The metadata gathered so far."""
-        pending: dict[str, Any] | None = self._updates.get("metadata", self._built.metadata)
-        return pending
+        if "metadata" in self._updates:
+            pending: dict[str, Any] | None = self._updates["metadata"]
+            return pending
+        return None if self._built is None else self._built.metadata
 
     def parts(self) -> list[str]:
         """Return the texts that the content is made of, to add to.
@@ -96,7 +122,7 @@ class MessageDraft:
         Content that is no text, such as parts, is replaced by it.
         """
         if self._parts is None:
-            content = getattr(self._built, "content", None)
+            content = getattr(self._before(), "content", None)
             self._parts = [content] if isinstance(content, str) else []
         return self._parts
 
@@ -116,6 +142,23 @@ class MessageDraft:
     def changed(self) -> None:
         """Take note that one of the tool calls changed."""
         self._updates["tool_calls"] = True
+
+
+class TextDraft(MessageDraft):
+    """A message of the run's own whose text is still to come; ``make`` makes it when it is read."""
+
+    __slots__ = ()
+
+    def __init__(self, id_: str, role: str, make: Callable[[], Message]) -> None:
+        self.seeded = False
+        self.position = 0
+        self.id = id_
+        self.role = role
+        self.calls = []
+        self._make = make
+        self._built = None
+        self._parts = []
+        self._updates = {}
 
 
 def _calls_of(message: Message) -> Sequence[ToolCall]:

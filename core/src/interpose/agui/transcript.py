@@ -44,7 +44,7 @@ from ag_ui.core import (
     UserMessage,
 )
 
-from interpose.agui.drafts import CallDraft, MessageDraft
+from interpose.agui.drafts import CallDraft, MessageDraft, TextDraft
 from interpose.agui.expansion import CHUNKS
 from interpose.agui.patching import Patcher, PatchFailed
 from interpose.agui.snapshots import reconcile
@@ -145,15 +145,16 @@ class Transcript:
     # -- text and reasoning ----------------------------------------------------------------------
 
     def _text_start(self, event: TextMessageStartEvent) -> None:
-        make = _TEXT_ROLES[event.role or "assistant"]
-        draft = self._message(event, lambda: make(
+        role = event.role or "assistant"
+        make = _TEXT_ROLES[role]
+        draft = self._message(event, role, lambda: make(
             id=event.message_id, content="", name=event.name, subagent_run_id=event.subagent_run_id
         ))  # fmt: skip
         if draft is not None:
             self._merge(draft, event)
 
     def _reasoning_start(self, event: ReasoningMessageStartEvent) -> None:
-        draft = self._message(event, lambda: ReasoningMessage(
+        draft = self._message(event, "reasoning", lambda: ReasoningMessage(
             id=event.message_id, content="", subagent_run_id=event.subagent_run_id
         ))  # fmt: skip
         if draft is not None:
@@ -171,7 +172,7 @@ class Transcript:
             self._merge(draft, event)
 
     def _message(
-        self, event: Any, make: Callable[[], Message] | None = None
+        self, event: Any, role: str = "", make: Callable[[], Message] | None = None
     ) -> MessageDraft | None:
         """Find the message that text goes to, or make it; None, with a warning, if it cannot."""
         draft = self._by_id.get(event.message_id)
@@ -179,7 +180,7 @@ class Transcript:
             if make is None:
                 self._warn(event, f"there is no message {quote(event.message_id)}")
                 return None
-            draft = MessageDraft(make())
+            draft = TextDraft(event.message_id, role, make)
             self._insert(len(self._drafts), draft)
         elif draft.role == "activity":
             self._warn(event, f"message {quote(event.message_id)} is an activity, it takes no text")
@@ -359,7 +360,7 @@ class Transcript:
 
     def _rebuild(self, drafts: Iterable[MessageDraft]) -> None:
         self._drafts: list[MessageDraft] = []
-        self._built: list[Message] = []
+        self._built: list[Any] = []
         self._stale: dict[MessageDraft, None] = {}
         self._by_id: dict[str, MessageDraft] = {}
         self._calls: dict[str, CallDraft] = {}
@@ -369,7 +370,9 @@ class Transcript:
 
     def _insert(self, position: int, draft: MessageDraft) -> None:
         self._drafts.insert(position, draft)
-        self._built.insert(position, draft.message)
+        self._built.insert(position, draft.message if draft.is_made else None)
+        if not draft.is_made:
+            self._stale[draft] = None
         for moved in range(position, len(self._drafts)):
             self._drafts[moved].position = moved
         self._by_id.setdefault(draft.id, draft)
