@@ -55,8 +55,12 @@ async def play_directly(play: Play) -> AsyncGenerator[BaseEvent, None]:  # noqa:
                         and (event.delta.isascii() or is_whole(event.delta))
                         and not unusual
                     ):
-                        record.current = answer = event
-                        if hooks is not None:
+                        record.current = event
+                        if hooks is None:
+                            passed += 1
+                            add(event.delta)
+                            yield event
+                        else:
                             record.event_index = edge.admitted + passed
                             try:
                                 answer = hooks(lane, event)
@@ -64,27 +68,28 @@ async def play_directly(play: Play) -> AsyncGenerator[BaseEvent, None]:  # noqa:
                                     answer = await answer
                             except BaseException as error:  # noqa: BLE001 - see failed
                                 answer = await way.failed(error)
-                        if not unusual and (
-                            answer is event
-                            or (
-                                answer.__class__ is kind
-                                and (answer.tool_call_id if is_call else answer.message_id) == id_
-                                and answer.subagent_run_id is None
-                                and answer.metadata is None
-                            )
-                        ):
-                            passed += 1
-                            add(answer.delta)
-                            yield answer
-                        else:
-                            way.count(passed)
-                            passed = 0
-                            edge.admitted += 1
-                            async for out in way.leaving(answer):
-                                yield out
-                            if way.is_over:
-                                break
-                            kind, is_call, id_, add = way.going_on(event)
+                            if not unusual and (
+                                answer is event
+                                or (
+                                    answer.__class__ is kind
+                                    and (answer.tool_call_id if is_call else answer.message_id)
+                                    == id_
+                                    and answer.subagent_run_id is None
+                                    and answer.metadata is None
+                                )
+                            ):
+                                passed += 1
+                                add(answer.delta)
+                                yield answer
+                            else:
+                                way.count(passed)
+                                passed = 0
+                                edge.admitted += 1
+                                async for out in way.leaving(answer):
+                                    yield out
+                                if way.is_over:
+                                    break
+                                kind, is_call, id_, add = way.going_on(event)
                     else:
                         if passed:
                             way.count(passed)

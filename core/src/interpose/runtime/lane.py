@@ -63,9 +63,10 @@ class Lane:
         self.detour: Events | None = None
         self.ended = False
         self._segment = segment
-        for frame in self.frames:
-            frame.unusual = unusual
-            frame.review()
+        if unusual is not record.unusual:  # where a frame says it from the start
+            for frame in self.frames:
+                frame.unusual = unusual
+                frame.review()
 
     def answer(self, event: BaseEvent) -> tuple[Any, bool]:
         """Return what becomes of an event (one, DROP, or DETOUR), and whether to await that."""
