@@ -276,7 +276,7 @@ def test_a_traceback_shows_the_compiled_line_that_called_the_hook() -> None:
     played = play([Layer(Boom, id="first"), Layer(Boom, id="second")])
     text = "".join(traceback.format_exception(played.result.error))
     assert "<interpose agent default" in text
-    assert "answer = hook_0_1(bound[0], bound[1], event)" in text
+    assert "answer = hook_0_1(self_0, ctx_0, event)" in text
 
 
 def test_the_failing_layer_is_found_by_its_line_and_only_outer_layers_see_the_error() -> None:

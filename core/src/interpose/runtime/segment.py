@@ -53,6 +53,11 @@ class Segment:
         found = self._found.get(kind, _NOTHING)
         return self._resolve(kind) if found is _NOTHING else found
 
+    def _answer(self, lane: Lane, event: BaseEvent) -> Any:
+        """Return the answer for an event of a class that has not come before."""
+        work = self._resolve(event.__class__)
+        return event if work is None else work[0](lane, event)
+
     def layer_at(self, error: BaseException | None) -> int | None:
         """Return the layer whose line raised ``error``; None: no compiled line did."""
         trace = None if error is None else error.__traceback__
@@ -65,21 +70,25 @@ class Segment:
     async def stream(self, record: RunRecord, source: Events) -> Events:  # noqa: C901, PLR0912 - each call more costs what a layer costs
         """Yield what leaves the segment when ``source`` enters it."""
         lane = Lane(self, record, set())
-        unusual, find = lane.unusual, self._found.get
+        unusual, find, unknown = lane.unusual, self._found.get, (self._answer, False)
         try:
             with lane.boundary:
                 async for event in source:
-                    answer: Any = event
-                    work = find(event.__class__, _NOTHING)
-                    if work is _NOTHING:
-                        work = self._resolve(event.__class__)
+                    answer: Any
                     if unusual:
                         answer = lane.enter(0, event)
-                    elif work is not None:
+                    else:
+                        work = find(event.__class__, unknown)
+                        if work is None:
+                            yield event
+                            continue
                         call, waits = work
                         answer = call(lane, event)
                         if waits:
                             answer = await answer
+                        if answer is event:
+                            yield event
+                            continue
                     if answer is DETOUR:
                         async for out in lane.taken():
                             yield out
@@ -199,7 +208,14 @@ class _Writer:
         waits = any(assembles or (handler and handler.is_async) for handler, assembles, _ in work)
         name = f"hooks_{number}"
         self._add(0, f"{'async ' if waits else ''}def {name}(lane, event):")
-        self._add(1, "bound = lane.bound")
+        # A layer's instance and context are taken out one by one, or all at once if most are needed.
+        called = [index for index, (handler, *_) in enumerate(work) if handler is not None]
+        unpacked = 2 * len(called) > len(self.layers)
+        if unpacked:
+            names = (f"self_{index}, ctx_{index}, " for index in range(len(self.layers)))
+            self._add(1, f"{''.join(names)}= lane.bound")
+        elif called:
+            self._add(1, "bound = lane.bound")
         self._add(1, "unusual = lane.unusual")
         for index, (handler, assembles, keeps) in enumerate(work):
             if handler is None and not assembles and not keeps:
@@ -215,6 +231,9 @@ class _Writer:
                 self._add(2, "if frame.has(hook):", index)
                 self._add(3, "await frame.observe(hook, *args)", index)
             if handler is not None:
+                if not unpacked:
+                    self._add(1, f"self_{index} = bound[{2 * index}]")
+                    self._add(1, f"ctx_{index} = bound[{2 * index + 1}]")
                 self._hook(index, handler, number)
             if handler is not None or assembles:
                 self._add(1, "if unusual:")
@@ -226,7 +245,7 @@ class _Writer:
         layer = self.layers[index]
         hook, known = f"hook_{index}_{number}", f"handler_{index}_{number}"
         self.names |= {hook: handler.function, known: handler}
-        call = f"{hook}(bound[{2 * index}], bound[{2 * index + 1}], event)"
+        call = f"{hook}(self_{index}, ctx_{index}, event)"
         if handler.is_async:
             call = f"await {f'frame.deadline.run({call})' if layer.deadline is not None else call}"
         if layer.on_failure == "skip":
