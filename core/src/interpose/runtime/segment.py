@@ -208,14 +208,7 @@ class _Writer:
         waits = any(assembles or (handler and handler.is_async) for handler, assembles, _ in work)
         name = f"hooks_{number}"
         self._add(0, f"{'async ' if waits else ''}def {name}(lane, event):")
-        # A layer's instance and context are taken out one by one, or all at once if most are needed.
-        called = [index for index, (handler, *_) in enumerate(work) if handler is not None]
-        unpacked = 2 * len(called) > len(self.layers)
-        if unpacked:
-            names = (f"self_{index}, ctx_{index}, " for index in range(len(self.layers)))
-            self._add(1, f"{''.join(names)}= lane.bound")
-        elif called:
-            self._add(1, "bound = lane.bound")
+        unpacked = self._unpack([index for index, (handler, *_) in enumerate(work) if handler])
         self._add(1, "unusual = lane.unusual")
         for index, (handler, assembles, keeps) in enumerate(work):
             if handler is None and not assembles and not keeps:
@@ -240,6 +233,16 @@ class _Writer:
                 self._add(2, f"return lane.enter({index + 1}, event)")
         self._add(1, "return event")
         return _Written(name, waits)
+
+    def _unpack(self, called: Sequence[int]) -> bool:
+        """Take instances and contexts out, all at once if most are called; whether it did."""
+        if 2 * len(called) > len(self.layers):
+            names = (f"self_{index}, ctx_{index}, " for index in range(len(self.layers)))
+            self._add(1, f"{''.join(names)}= lane.bound")
+            return True
+        if called:
+            self._add(1, "bound = lane.bound")
+        return False
 
     def _hook(self, index: int, handler: Handler, number: int) -> None:
         layer = self.layers[index]
