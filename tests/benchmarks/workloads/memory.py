@@ -22,8 +22,8 @@ def run(size: Size) -> Result:
     """Measure each variant in fresh processes, one after another in each round."""
     if not Path("/proc/self/statm").exists():
         return Result((), left_out=("memory: needs /proc, to see the memory of a process",))
-    runs, ticks = size.pick(10_000, 2_000), size.pick(10, 3)
-    rounds = size.pick(5, 2)
+    runs, ticks = size.pick(10_000, 1_000), size.pick(10, 2)
+    rounds = size.pick(5, 1)
     held: dict[str, list[float]] = {name: [] for name in _VARIANTS}
     taken: dict[str, list[float]] = {name: [] for name in _VARIANTS}
     for number in range(rounds):
