@@ -8,6 +8,8 @@ in an order that rotates, and a figure is the median of the rounds' ratios.
 from __future__ import annotations
 
 import gc
+import math
+import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,6 +20,8 @@ Timed = Callable[[], float]
 """Does the work once, and returns the seconds that it took, by a clock of its own choice."""
 
 _QUARTILES: Final = 4
+_DRAWN: Final = 400
+"""How often rounds are drawn for the quartiles of a ratio of medians."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +58,31 @@ class Samples:
         return median(taken - base for taken, base in pairs)
 
     def added_ratio(self, ours: tuple[str, str], theirs: tuple[str, str]) -> Ratio:
-        """Return what one pair (with, without) adds against what another pair adds."""
-        columns = zip(
-            *(self.seconds[name] for name in (*ours, *theirs)),
-            strict=True,
-        )
-        return ratio_of([(with_ - out) / (their - base) for with_, out, their, base in columns])
+        """Return what one pair (with, without) adds against what another pair adds.
+
+        What is added is a small difference, and a single round's may be all noise, so that its
+        ratio says nothing: this is the ratio of the medians of all rounds, and its quartiles are
+        those of the same rounds drawn again and again.
+        """
+        added = [
+            (with_ - out, their - base)
+            for with_, out, their, base in zip(
+                *(self.seconds[name] for name in (*ours, *theirs)), strict=True
+            )
+        ]
+        found = _of_medians(added)
+        drawing = random.Random(0)  # noqa: S311 - the same in each reading of the same figures
+        drawn = ratio_of([_of_medians(drawing.choices(added, k=len(added))) for _ in range(_DRAWN)])
+        return Ratio(found, drawn.low, drawn.high)
 
     def median(self, variant: str) -> float:
         """Return the median seconds of a variant."""
         return median(self.seconds[variant])
+
+
+def _of_medians(added: list[tuple[float, float]]) -> float:
+    ours, theirs = (median(column) for column in zip(*added, strict=True))
+    return ours / theirs if theirs else math.inf
 
 
 def ratio_of(values: list[float]) -> Ratio:
