@@ -89,8 +89,8 @@ class MessageDraft:
     def message(self) -> Message:
         """The message as it is now; the same object until something changes."""
         built = self._before()
-        if self._parts is not None:
-            if len(self._parts) != 1:
+        if self._parts:
+            if len(self._parts) > 1:
                 self._parts[:] = ["".join(self._parts)]
             self._updates["content"] = self._parts[0]
         if self._updates:
@@ -119,7 +119,7 @@ class MessageDraft:
     def parts(self) -> list[str]:
         """Return the texts that the content is made of, to add to.
 
-        Content that is no text, such as parts, is replaced by it.
+        Content that is no text, such as parts, is replaced once something is added.
         """
         if self._parts is None:
             content = getattr(self._before(), "content", None)

@@ -37,6 +37,10 @@ class Boundary:
     def __enter__(self) -> Self:
         return self
 
+    def takes(self, error: BaseException) -> bool:
+        """Make the events of an ending of what was caught; False: it is nobody's failure."""
+        return self.__exit__(type(error), error, error.__traceback__)
+
     def __exit__(
         self,
         kind: type[BaseException] | None,

@@ -41,9 +41,11 @@ async def play_directly(play: Play) -> AsyncGenerator[BaseEvent, None]:  # noqa:
             push, take = play.outlet.push, play.take
             kind, is_call, id_, add = NOTHING
             hooks, waits = None, False
-            passed = 0
+            counted = bool(record.frames)  # somebody may ask for ctx.event_index
+            index = 0
+            away = False  # the consumer has the event: what it throws is not the agent's
             answer: Any
-            with edge.boundary:
+            try:
                 async for event in edge.open(record.input):
                     interruption.awaiting = None
                     if (
@@ -56,12 +58,15 @@ async def play_directly(play: Play) -> AsyncGenerator[BaseEvent, None]:  # noqa:
                         and not unusual
                     ):
                         record.current = event
+                        if counted:
+                            record.event_index = index
                         if hooks is None:
-                            passed += 1
+                            index += 1
                             add(event.delta)
+                            away = True
                             yield event
+                            away = False
                         else:
-                            record.event_index = edge.admitted + passed
                             try:
                                 answer = hooks(lane, event)
                                 if waits:
@@ -78,22 +83,24 @@ async def play_directly(play: Play) -> AsyncGenerator[BaseEvent, None]:  # noqa:
                                     and answer.metadata is None
                                 )
                             ):
-                                passed += 1
+                                index += 1
                                 add(answer.delta)
+                                away = True
                                 yield answer
+                                away = False
                             else:
-                                way.count(passed)
-                                passed = 0
-                                edge.admitted += 1
+                                way.count(index)
+                                index = edge.admitted = index + 1
                                 async for out in way.leaving(answer):
+                                    away = True
                                     yield out
+                                    away = False
                                 if way.is_over:
                                     break
                                 kind, is_call, id_, add = way.going_on(event)
                     else:
-                        if passed:
-                            way.count(passed)
-                            passed = 0
+                        if index != edge.admitted:
+                            way.count(index)
                         if edge.awaits_start:
                             await edge.start()
                         for part in edge.admit(event):
@@ -107,13 +114,18 @@ async def play_directly(play: Play) -> AsyncGenerator[BaseEvent, None]:  # noqa:
                                     answer = await way.failed(error)
                             if answer is DETOUR:
                                 async for out in way.leaving(answer):
+                                    away = True
                                     yield out
+                                    away = False
                             elif answer is not DROP:
                                 for out in play.push(answer) if unusual else push(answer):
                                     take(out)
+                                    away = True
                                     yield out
+                                    away = False
                             if way.is_cut:
                                 break
+                        index = edge.admitted
                         if way.is_over:
                             break
                         if event.__class__ in DELTAS:
@@ -127,6 +139,11 @@ async def play_directly(play: Play) -> AsyncGenerator[BaseEvent, None]:  # noqa:
                 else:
                     edge.check()
                     raise truncated()
+            except BaseException as error:
+                record.event_index = max(index, edge.admitted)
+                if away or not edge.boundary.takes(error):
+                    raise
+            record.event_index = edge.admitted = max(index, edge.admitted)
             await way.aclose()
             for ended in await edge.ending():
                 async for out in await way.through(ended):
@@ -158,10 +175,10 @@ class Way:
         """Whether the agent has ended the run, or anybody else has."""
         return self.edge.is_over or self.is_cut
 
-    def count(self, passed: int) -> None:
-        """Take note of the events that went the short way."""
-        self.edge.admitted += passed
-        self._play.outlet.count(passed)
+    def count(self, index: int) -> None:
+        """Take note that all events before the one of this number have passed both edges."""
+        self._play.outlet.count(index - self.edge.admitted)
+        self.edge.admitted = index
 
     def going_on(self, event: BaseEvent) -> GoingOn:
         """Return the message or call that may go on after an event, at both edges."""

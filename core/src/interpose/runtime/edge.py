@@ -169,6 +169,7 @@ async def play_agent(record: RunRecord, run_input: RunAgentInput, *, expand: boo
             edge.check()
             raise truncated()
     finally:
+        record.event_index = edge.admitted
         await edge.close()
     for event in await edge.ending():
         yield event

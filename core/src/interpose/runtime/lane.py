@@ -120,7 +120,7 @@ class Lane:
 
     def failed(self, error: BaseException) -> Detour:
         """Let the ending that ``error`` stands for leave. Raises what is nobody's failure."""
-        if not self.boundary.__exit__(type(error), error, error.__traceback__):
+        if not self.boundary.takes(error):
             raise error
         self.detour = self.ending()
         return DETOUR
