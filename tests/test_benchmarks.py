@@ -148,7 +148,7 @@ def test_the_text_has_the_tables_the_notes_and_what_was_left_out() -> None:
 def test_the_targets_that_were_measured_are_told() -> None:
     assert report.targets(RESULT.figures) == (
         "\n== targets\n"
-        "  hooks on every event against nested, N = 10: 0.900 (0.800 to 1.00), at most 0.45: "
+        "  segment alone, hooks on every event, against nested, N = 10: 0.900 (0.800 to 1.00), at most 0.45: "
         "MISSED by 100%\n"
         "  a 5-event run with 10 layers against bare: 3.00 (2.00 to 4.00), at most 15: met\n"
     )
@@ -242,7 +242,7 @@ def test_a_quick_run_beyond_a_guard_is_an_error(capsys: pytest.CaptureFixture[st
     said = capsys.readouterr().out
     assert "== redaction: made up" in said
     assert said.endswith(
-        "REGRESSION: hooks on every event against nested, N = 10: 0.90 (0.80-1.00), "
+        "REGRESSION: segment alone, hooks on every event, against nested, N = 10: 0.90 (0.80-1.00), "
         "guarded at most 0.75\n"
     )
 
@@ -272,7 +272,7 @@ def test_a_file_that_is_no_record_is_an_error(
 ) -> None:
     (tmp_path / "no.json").write_text("{}")
     assert comparing.run(["--from", str(tmp_path / "no.json")], others={}) == 2
-    assert "no.json cannot be shown" in capsys.readouterr().err
+    assert "no.json is no record" in capsys.readouterr().err
 
 
 def test_an_unknown_benchmark_is_refused_and_the_known_are_named() -> None:

@@ -33,6 +33,7 @@ def run(arguments: Sequence[str], *, others: Mapping[str, Benchmark]) -> int:
     if options.kept is not None:
         return _show(options.kept, options.pages)
     size = Size(quick=options.quick, peers=not options.quick and not options.without_peers)
+    sys.stdout.write(_LEGEND)
     results: dict[str, Result] = {}
     for name in options.names or WORKLOADS:
         since = time.monotonic()
@@ -51,12 +52,22 @@ def run(arguments: Sequence[str], *, others: Mapping[str, Benchmark]) -> int:
     return _status(figures) if options.quick else 0
 
 
+_LEGEND: Final = """\
+A ratio is the median of the rounds' ratios, with their quartiles in brackets; below 1, the first of
+the two takes less. The last column is a median of its own, of this machine, for orientation: two of
+them need not divide to the ratio. What noise hides may come out as less than nothing.
+"""
+
+
 def _show(file: Path, pages: Path | None) -> int:
     """Show what was measured before, and write its pages."""
     try:
         kept = records.read(file)
-    except (OSError, ValueError) as error:
-        sys.stderr.write(f"{file} cannot be shown: {error}\n")
+    except OSError as error:
+        sys.stderr.write(f"{file} cannot be read: {error.strerror}\n")
+        return 2
+    except ValueError:
+        sys.stderr.write(f"{file} is no record of this benchmark: name a file that --json wrote\n")
         return 2
     for name, result in kept.results.items():
         sys.stdout.write(f"\n== {name}\n{report.text(result)}")
@@ -77,7 +88,9 @@ def _options(arguments: Sequence[str], others: Mapping[str, Benchmark]) -> argpa
         "names", nargs="*", metavar="WORKLOAD", help=f"one or more of {', '.join(WORKLOADS)}"
     )
     parser.add_argument(
-        "--quick", action="store_true", help="within 50 s, without peers; 1 on a regression"
+        "--quick",
+        action="store_true",
+        help="within 50 s, without peers; 1 when a ratio is beyond its guard, a target with slack",
     )
     parser.add_argument(
         "--without-peers", action="store_true", help="install nothing, leave the peers out"
@@ -98,6 +111,12 @@ def _options(arguments: Sequence[str], others: Mapping[str, Benchmark]) -> argpa
         if name not in WORKLOADS:
             known = ", ".join((*WORKLOADS, *others))
             parser.error(f"there is no benchmark {name!r}; the benchmarks are {known}")
+    if options.kept is not None and (options.names or options.quick or options.json):
+        parser.error("--from shows all of its file and measures nothing: add nothing but --pages")
+    if options.json is not None and not options.json.parent.is_dir():
+        parser.error(f"there is no directory {options.json.parent} to write {options.json.name} to")
+    if options.pages is not None and options.pages.exists() and not options.pages.is_dir():
+        parser.error(f"{options.pages} is no directory")
     return options
 
 
@@ -108,4 +127,6 @@ def _status(figures: Mapping[str, Ratio]) -> int:
         sys.stdout.write(
             f"REGRESSION: {target.what}: {found}, guarded {target.sense} {target.guard:g}\n"
         )
+    if not broken:
+        sys.stdout.write("No ratio is beyond its guard.\n")
     return 1 if broken else 0

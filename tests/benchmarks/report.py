@@ -55,7 +55,7 @@ def write_pages(folder: Path, results: Mapping[str, Result], size: Size) -> None
 
 def write_pages_of(folder: Path, kept: records.Record) -> None:
     """Write page, plots and record from a record; what cannot be drawn is left out."""
-    (folder / RECORD).parent.mkdir(exist_ok=True)
+    (folder / RECORD).parent.mkdir(parents=True, exist_ok=True)
     records.write(folder / RECORD, kept)
     every = [plot for result in kept.results.values() for plot in result.plots]
     plots.draw(every, folder / page.FOLDER)

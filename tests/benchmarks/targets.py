@@ -37,8 +37,8 @@ TARGETS: Final = (
     Target("segment-alone", "compiled segment, no hook overridden, against bare", 1.05, guard=1.15),
     Target("run-without-layers", "host.run without layers, against bare", 3.5, guard=4.5),
     Target("unhandled-flat", "class nobody handles, N = 50 against N = 0", 1.4, guard=1.6),
-    Target("hooks-nested-10", "hooks on every event against nested, N = 10", 0.45, guard=0.75),
-    Target("hooks-nested-20", "hooks on every event against nested, N = 20", 0.30, guard=0.6),
+    Target("hooks-nested-10", "segment alone, hooks on every event, against nested, N = 10", 0.45, guard=0.75),
+    Target("hooks-nested-20", "segment alone, hooks on every event, against nested, N = 20", 0.30, guard=0.6),
     Target(
         "encoding-generator", "ten hooks and encoding against agent and the SDK's encoder", 1.2
     ),

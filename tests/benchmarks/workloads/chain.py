@@ -222,7 +222,7 @@ def _recordings(runner: asyncio.Runner, size: Size) -> Table:
         runner.run(stack.aclose())
     pairs = [(plain, base), (all_three, plain), (all_three, base)]
     return Table(
-        f"{len(recordings)} recordings of {events} events, whole runs, encoded; processor time",
+        f"{len(recordings)} recordings, {events} events in all, whole runs, encoded; processor time",
         "us an event",
         [
             Row(

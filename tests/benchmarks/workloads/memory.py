@@ -11,7 +11,7 @@ from typing import Final
 from ..measuring import Ratio, ratio_of
 from ..results import Result, Row, Size, Table
 
-SUMMARY: Final = "10,000 suspended runs: bytes of a run, and the throughput of all of them"
+SUMMARY: Final = "thousands of suspended runs: bytes of a run, and the throughput of all of them"
 _VARIANTS: Final = ("bare", "nested-10", "run-0", "run-10")
 _TESTS: Final = Path(__file__).parents[2]
 _LONGEST: Final = 300.0

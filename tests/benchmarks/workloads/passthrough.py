@@ -20,7 +20,7 @@ from ..chains import (
 from ..measuring import Ratio, Samples, Timed, compare
 from ..results import Curve, Plot, Result, Row, Size, Table
 
-SUMMARY: Final = "20,000 events through 0 to 50 layers"
+SUMMARY: Final = "a long text, and a run of five events, through 0 to 50 layers"
 _LAYERS: Final = (0, 1, 5, 10, 20, 50)
 _TINY_TIMES: Final = 200
 
