@@ -70,7 +70,7 @@ def _logarithmic(axes: Axes, plot: dict[str, Any]) -> None:
         else:
             scale("symlog", linthresh=min((each for each in values if each > 0), default=1.0))
         axis.set_major_formatter(lambda value, _: f"{value:,.10g}")
-        axis.set_minor_formatter(lambda value, _: "")  # noqa: ARG005 - as matplotlib calls it
+        axis.set_minor_formatter(lambda value, _: "")
     axes.set_xticks(sorted({x for x, _ in points}))
 
 
