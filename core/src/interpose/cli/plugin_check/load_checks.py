@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 
 from interpose.cli.plugin_check.effect_checks import effect_check, weight_check
@@ -38,6 +39,7 @@ def load_all(
     imported: list[Problem] = []
     refused: list[Problem] = []
     found: list[Contribution] = []
+    import_module("packaging.specifiers")  # which the host loads for some plugins, and none brings
     before = set(sys.modules)
     with Watch() as watch:
         for entry in entries:
