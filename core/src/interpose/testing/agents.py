@@ -23,6 +23,7 @@ from interpose.agents.rebind import rebind
 from interpose.agents.scripted import read_recording
 from interpose.context import AgentContext
 from interpose.errors import UsageError
+from interpose.loop.streams import owned
 from interpose.testing.events import finished, started
 
 Part: TypeAlias = "str | BaseEvent | BaseException | Iterable[BaseEvent]"
@@ -70,9 +71,10 @@ class RecordingAgent(ScriptedAgent):
         self.inputs.append(run_input)
         self.sent.append(0)
         try:
-            async for event in super().run(run_input, ctx):
-                self.sent[index] += 1
-                yield event
+            async with owned(super().run(run_input, ctx)) as events:
+                async for event in events:
+                    self.sent[index] += 1
+                    yield event
         finally:
             self.closed += 1
 

@@ -20,6 +20,7 @@ from interpose.context import AgentContext
 from interpose.loop.agent import LoopAgent
 from interpose.loop.script import Call, Turn
 from interpose.loop.scripted import ScriptedModel
+from interpose.loop.streams import owned
 from interpose.loop_errors import ModelUnavailable
 from interpose.model import ModelContext
 from interpose.payloads import ModelRequest
@@ -78,10 +79,11 @@ class StreamPlayer:
             outcome = RunFinishedInterruptOutcome(interrupts=[question])
             parts.append(finished(run_input, outcome=outcome))
         try:
-            async for event in case_agent(self._subject, parts).run(run_input, ctx):
-                if isinstance(event, RunFinishedEvent | RunErrorEvent):
-                    self.over.add(run_input.run_id)
-                yield event
+            async with owned(case_agent(self._subject, parts).run(run_input, ctx)) as events:
+                async for event in events:
+                    if isinstance(event, RunFinishedEvent | RunErrorEvent):
+                        self.over.add(run_input.run_id)
+                    yield event
         except AgentGone:
             if script.ending == "waits":
                 await asyncio.Event().wait()
@@ -111,10 +113,11 @@ class LoopPlayer:
         wanted = ("look_up", "place_order", *tools.own_names)
         model = _Model(_turns(script.marker, wanted), script, attempts[-1])
         loop = LoopAgent(model, tools.of(wanted), tool_timeout=None)
-        async for event in loop.run(run_input, ctx):
-            if isinstance(event, RunFinishedEvent | RunErrorEvent):
-                self.over.add(run_id)
-            yield event
+        async with owned(loop.run(run_input, ctx)) as events:
+            async for event in events:
+                if isinstance(event, RunFinishedEvent | RunErrorEvent):
+                    self.over.add(run_id)
+                yield event
 
 
 class _Model(ScriptedModel):
