@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any
 
@@ -145,3 +146,34 @@ def test_what_a_consumer_throws_is_not_the_agents_failure(traced: bool) -> None:
 
     asyncio.run(main())
     assert ends == ["error", "error"]
+
+
+def test_nothing_is_left_open_when_a_consumer_goes_between_two_events_made_of_one() -> None:
+    begun: list[Any] = []
+
+    class Twice(Middleware):
+        @on(CustomEvent)
+        def custom(self, ctx: RunContext, event: CustomEvent) -> list[BaseEvent]:
+            return [event, event.model_copy()]
+
+    async def main() -> list[str]:
+        before = sys.get_asyncgen_hooks()
+        assert before.firstiter is not None
+
+        def first(generator: Any) -> None:
+            begun.append(generator)
+            before.firstiter(generator)  # type: ignore[misc]
+
+        layers = [Layer(Twice, id="outer"), Layer(Twice, id="inner")]
+        async with Host(layers, agent=agent_of(CustomEvent(name="n", value=1))) as host:
+            sys.set_asyncgen_hooks(firstiter=first)  # type: ignore[arg-type]
+            try:
+                async with host.run("hi") as run:
+                    stream = aiter(run)
+                    for _ in range(3):
+                        await anext(stream)
+            finally:
+                sys.set_asyncgen_hooks(*before)
+            return [each.ag_code.co_qualname for each in begun if each.ag_frame is not None]
+
+    assert asyncio.run(main()) == []

@@ -140,6 +140,7 @@ async def play_directly(play: Play) -> AsyncGenerator[BaseEvent, None]:  # noqa:
                     edge.check()
                     raise truncated()
             except BaseException as error:
+                # The agent's failure; anything else, as what the consumer threw, passes.
                 record.event_index = max(index, edge.admitted)
                 if away or not edge.boundary.takes(error):
                     raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final
 
 from ag_ui.core import BaseEvent
@@ -107,14 +108,17 @@ class Lane:
         frame.queue(event)
         while frame.inbox:
             self.at = index
-            async for out in self._each(index, await handle(frame, frame.inbox.pop(0))):
-                yield out
+            handled = await handle(frame, frame.inbox.pop(0))
+            async with aclosing(self._each(index, handled)) as left:
+                async for out in left:
+                    yield out
 
     async def _each(self, index: int, events: Sequence[BaseEvent]) -> Events:
         frame = self.frames[index]
         for event in expanded(frame, events):
-            async for out in self._through(index + 1, event):
-                yield out
+            async with aclosing(self._through(index + 1, event)) as left:
+                async for out in left:
+                    yield out
             self.at = index
         frame.review()
 
