@@ -28,6 +28,14 @@ def text_of(lines: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     )
 
 
+def distribution_at(site: Path, file: str, text: str) -> importlib_metadata.Distribution:
+    """Return a distribution whose metadata folder holds such a file."""
+    info = site / "thing-1.0.dist-info"
+    info.mkdir(exist_ok=True)
+    (info / file).write_bytes(text.encode())
+    return importlib_metadata.Distribution.at(info)
+
+
 fields = st.builds(
     "{}{}{}".format,
     st.sampled_from(["Name", "name", "Version", "VERSION", "Requires-Dist", "Summary", "", " "]),
@@ -39,10 +47,7 @@ fields = st.builds(
 @in_one_folder
 @given(text_of(fields))
 def test_headers_are_what_the_library_reads(site: Path, text: str) -> None:
-    info = site / "thing-1.0.dist-info"
-    info.mkdir(exist_ok=True)
-    (info / "METADATA").write_bytes(text.encode())
-    raw = importlib_metadata.Distribution.at(info)
+    raw = distribution_at(site, "METADATA", text)
     ours = headers(raw)
     if not text:
         assert not ours
@@ -66,10 +71,7 @@ entries = st.one_of(
 @in_one_folder
 @given(text_of(entries))
 def test_entry_points_are_what_the_library_reads(site: Path, text: str) -> None:
-    info = site / "thing-1.0.dist-info"
-    info.mkdir(exist_ok=True)
-    (info / "entry_points.txt").write_bytes(text.encode())
-    raw = importlib_metadata.Distribution.at(info)
+    raw = distribution_at(site, "entry_points.txt", text)
     groups = (GROUP, OFFERS_GROUP)
     theirs: list[tuple[str, str, str]] | None = None
     with suppress(TypeError, ValueError):
