@@ -166,7 +166,7 @@ def test_nothing_is_left_open_when_a_consumer_goes_between_two_events_made_of_on
 
         layers = [Layer(Twice, id="outer"), Layer(Twice, id="inner")]
         async with Host(layers, agent=agent_of(CustomEvent(name="n", value=1))) as host:
-            sys.set_asyncgen_hooks(firstiter=first)  # type: ignore[arg-type]
+            sys.set_asyncgen_hooks(firstiter=first)
             try:
                 async with host.run("hi") as run:
                     stream = aiter(run)
