@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from loguru import Logger
 
+    from interpose.authoring import Point
     from interpose.model import ModelHandle
     from interpose.services import LoopServices
 
@@ -63,6 +64,11 @@ class RunContext:
     def agent(self) -> str:
         """The id of the agent that runs."""
         return self._run.agent
+
+    @property
+    def points(self) -> tuple[Point, ...]:
+        """Where the agent lets the host in: what depends on that, a layer decides in a run."""
+        return self._run.points
 
     @property
     def phase(self) -> str:

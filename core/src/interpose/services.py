@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from loguru import Logger
 
-    from interpose.authoring import CallModel, CallStep, CallTool
+    from interpose.authoring import CallModel, CallStep, CallTool, Point
     from interpose.interrupts import Resolutions
     from interpose.model import Model, ModelContext, ModelHandle
 
@@ -72,6 +72,8 @@ class RunServices(Protocol):
 
     @property
     def request_id(self) -> str: ...
+    @property
+    def points(self) -> tuple[Point, ...]: ...
     @property
     def phase(self) -> str: ...
     @property

@@ -34,6 +34,7 @@ from interpose.services import Clock, Wanted
 if TYPE_CHECKING:
     from loguru import Logger
 
+    from interpose.authoring import Point
     from interpose.model import Model, ModelHandle
     from interpose.runtime.layer import Frame
     from interpose.runtime.program import Program
@@ -190,6 +191,11 @@ class RunRecord:
     @phase.setter
     def phase(self, phase: str) -> None:
         self.loop.position.phase = phase
+
+    @property
+    def points(self) -> tuple[Point, ...]:
+        """Where the agent lets the host in."""
+        return self.program.points
 
     @property
     def iteration(self) -> int:

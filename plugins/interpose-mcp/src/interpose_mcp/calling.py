@@ -1,0 +1,118 @@
+"""The sessions of one run, and what a call to a tool comes to."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mcp.types import CallToolResult
+
+from interpose.payloads import ToolResult
+from interpose_mcp.failures import McpFailure
+from interpose_mcp.hub import Hub
+from interpose_mcp.session import OnProgress, Session
+
+MARKER: Final = "ag-ui:tool-result"
+"""Where ``metadata`` of a result says that it is an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a call came to. ``raw``: the server's own result, as JSON; None without one."""
+
+    result: ToolResult
+    raw: dict[str, Any] | None = None
+
+
+class RunSessions:
+    """Sessions that one run opens when it needs them, at most one for each server.
+
+    ``defer`` is the run's: they are ended after it, so that no DELETE delays its last event.
+    """
+
+    def __init__(self, hub: Hub, defer: Callable[..., None]) -> None:
+        self._hub = hub
+        self._defer = defer
+        self._own: dict[str, asyncio.Task[Session]] = {}
+        self._deferred = False
+
+    async def call(
+        self,
+        server: str,
+        tool: str,
+        arguments: Mapping[str, Any],
+        on_progress: OnProgress | None = None,
+    ) -> CallToolResult:
+        """Call a tool. A call that the server has surely not begun is tried once more."""
+        session = await self.session(server)
+        try:
+            return await session.call(tool, arguments, on_progress)
+        except McpFailure as error:
+            if error.executed or session.is_open:
+                raise
+        return await (await self.session(server)).call(tool, arguments, on_progress)
+
+    async def session(self, server: str) -> Session:
+        """Return the session with a server: the run's own, or the one that all runs share."""
+        if self._hub.targets[server].settings.session == "host":
+            return await self._hub.session(server)
+        if not self._deferred:
+            self._deferred = True
+            self._defer(self._close)
+        opening = self._own.get(server)
+        if opening is None or (opening.done() and not _is_usable(opening)):
+            opening = self._own[server] = asyncio.create_task(self._hub.open(server))
+        return await asyncio.shield(opening)
+
+    async def _close(self) -> None:
+        await asyncio.gather(*(self._end(opening) for opening in self._own.values()))
+
+    async def _end(self, opening: asyncio.Task[Session]) -> None:
+        opening.cancel()
+        await asyncio.wait([opening])
+        if _is_usable(opening, even_ended=True):
+            await opening.result().close()
+
+
+def _is_usable(opening: asyncio.Task[Session], *, even_ended: bool = False) -> bool:
+    if opening.cancelled() or opening.exception() is not None:
+        return False
+    return even_ended or opening.result().is_open
+
+
+def outcome_of(result: CallToolResult) -> Outcome:
+    """Return what a model is told of a server's result: its texts, else its content as JSON."""
+    raw = plain(result)
+    texts = [
+        part["text"]
+        for part in raw.get("content") or ()
+        if part.get("type") == "text" and isinstance(part.get("text"), str)
+    ]
+    content = "\n".join(texts) or compact(raw.get("content", []))
+    return Outcome(ToolResult(content, content if result.is_error else None), raw)
+
+
+def plain(result: Any) -> dict[str, Any]:
+    """Return a result of the SDK as the JSON that the server sent."""
+    raw: dict[str, Any] = result.model_dump(by_alias=True, exclude_unset=True, mode="json")
+    raw.pop("resultType", None)  # newer protocols say with it that this is a result
+    return raw
+
+
+def compact(value: Any) -> str:
+    """Return JSON as JavaScript writes it."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def parsed(text: str) -> dict[str, Any]:
+    """Return the arguments that a model wrote; :class:`ValueError` if they are no object."""
+    try:
+        found = json.loads(text) if text.strip() else {}
+    except ValueError:
+        raise ValueError("The arguments are not JSON.") from None
+    if not isinstance(found, dict):
+        raise ValueError("The arguments are not a JSON object.")  # noqa: TRY004 - as the one above
+    return found

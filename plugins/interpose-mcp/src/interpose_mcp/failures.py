@@ -1,0 +1,87 @@
+"""What goes wrong with a server: a class of failure for others, the whole story for operators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from interpose_mcp.settings import ServerSettings
+
+if TYPE_CHECKING:
+    from loguru import Logger
+
+_SHORTEST: Final = 4
+"""A secret of fewer characters is in too many words to be masked in other people's texts."""
+
+
+class McpFailure(Exception):
+    """A request to a server that came to nothing.
+
+    ``message`` is safe to show to a model and to people: it holds nothing that the server said.
+    ``executed``: whether the server may have done what it was asked for.
+    """
+
+    def __init__(self, message: str, *, executed: bool = True) -> None:
+        super().__init__(message)
+        self.message = message
+        self.executed = executed
+
+
+class ConnectFailed(McpFailure):
+    """There is no session with the server."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, executed=False)
+
+
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """Yield the exceptions that a group holds, however deep; else the exception itself."""
+    if isinstance(error, BaseExceptionGroup):
+        for each in error.exceptions:
+            yield from leaves(each)
+    else:
+        yield error
+
+
+def story(error: BaseException, secrets: Iterable[str]) -> str:
+    """Return all that an exception and its causes say, in one line, without these secrets."""
+    told: list[str] = []
+    seen: set[int] = set()
+    at: BaseException | None = error
+    while at is not None and id(at) not in seen:
+        seen.add(id(at))
+        for leaf in leaves(at):
+            text = " ".join(str(leaf).split())
+            told.append(f"{type(leaf).__name__}: {text}" if text else type(leaf).__name__)
+        at = at.__cause__ or (None if at.__suppress_context__ else at.__context__)
+    return scrubbed("; caused by ".join(dict.fromkeys(told)), secrets)
+
+
+def scrubbed(text: str, secrets: Iterable[str]) -> str:
+    """Return the text with each secret in it masked."""
+    for secret in sorted(secrets, key=len, reverse=True):
+        if len(secret) >= _SHORTEST:
+            text = text.replace(secret, "***")
+    return text
+
+
+def secrets_of(server: ServerSettings) -> frozenset[str]:
+    """Return the secrets of a server's settings, and their parts: ``Bearer x`` holds ``x``."""
+    values = [*server.headers.values(), *server.env.values()]
+    whole = [value.get_secret_value() for value in values]
+    return frozenset(part for text in whole for part in (text, *text.split()) if part)
+
+
+def report(
+    log: Logger,
+    what: str,
+    server: str,
+    digest: str,
+    error: BaseException,
+    *,
+    secrets: Iterable[str],
+) -> None:
+    """Tell the operator everything about a failure."""
+    log.bind(server_id=server, server_hash=digest).error(
+        "{} (server {}, hash {}): {}", what, server, digest, story(error, secrets)
+    )
