@@ -1,0 +1,55 @@
+"""One of each outside part of MCP for all tests that leave it as it is; the log begins anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from mcp_parts import Served, apps_example, everything, missing_node_part, python_server
+
+
+@pytest.fixture(scope="session")
+def running_apps() -> Iterator[Served]:
+    with python_server() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def running_apps_over_sse() -> Iterator[Served]:
+    with python_server("--transport", "sse") as running:
+        yield running
+
+
+@pytest.fixture
+def apps(running_apps: Served) -> Served:
+    """The Python server with MCP Apps, over streamable HTTP."""
+    running_apps.clear()
+    return running_apps
+
+
+@pytest.fixture
+def apps_over_sse(running_apps_over_sse: Served) -> Served:
+    """The same, over SSE."""
+    running_apps_over_sse.clear()
+    return running_apps_over_sse
+
+
+@pytest.fixture(scope="session")
+def node_parts() -> None:
+    """What is from npm, or a skip."""
+    if reason := missing_node_part():
+        pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def everything_server(node_parts: None) -> Iterator[Served]:
+    """server-everything from npm."""
+    with everything() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def example_server(node_parts: None) -> Iterator[Served]:
+    """The example of a server with MCP Apps from npm."""
+    with apps_example() as running:
+        yield running
