@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from mcp_parts import Served, apps_example, everything, missing_node_part, python_server
+from mcp_parts import Peer, Served, apps_example, everything, missing_node_part, python_server
 
 
 @pytest.fixture(scope="session")
@@ -53,3 +53,13 @@ def example_server(node_parts: None) -> Iterator[Served]:
     """The example of a server with MCP Apps from npm."""
     with apps_example() as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def peer(node_parts: None) -> Iterator[Peer]:
+    """The middleware for MCP Apps from npm."""
+    running = Peer()
+    try:
+        yield running
+    finally:
+        running.close()

@@ -157,18 +157,16 @@ def test_a_list_that_grows_is_announced() -> None:
         assert "later" in talk(server.url, use, message_handler=note)
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_the_same_server_speaks_over_standard_input_and_output(mode: str, tmp_path: Path) -> None:
+def test_the_same_server_speaks_over_standard_input_and_output(tmp_path: Path) -> None:
     log = tmp_path / "log"
     command, *parts = stdio_command("--log", str(log))
 
-    async def session() -> str:
-        target = stdio_client(StdioServerParameters(command=command, args=parts))
-        async with Client(target, mode=mode) as client:
-            result = await client.call_tool("clock", {})
+    async def use(client: Client) -> str:
+        result = await client.call_tool("clock", {})
         return str(plain(result)["content"][0]["text"])
 
-    assert run(session) == "12:00 UTC"
+    target = stdio_client(StdioServerParameters(command=command, args=parts))
+    assert talk(target, use) == "12:00 UTC"
     noted = [json.loads(line)["rpc"] for line in log.read_text().splitlines()]
     assert "tools/call" in noted
 

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import IO, Any
@@ -216,3 +216,103 @@ def missing_node_part() -> str:
     if not EVERYTHING.is_file() or not (MODULES / "@ag-ui/mcp-apps-middleware").is_dir():
         return "run `npm ci --ignore-scripts` in tests/mcp_servers"
     return ""
+
+
+@dataclass(frozen=True, slots=True)
+class PeerRun:
+    """What came of a run around which the peer was.
+
+    ``events`` are those that a consumer sees, ``error`` is what the stream ended with, if it failed,
+    ``inputs`` are those of the agent inside, and ``said`` is what an operator sees on the console.
+    """
+
+    events: list[dict[str, Any]]
+    error: str | None
+    inputs: list[dict[str, Any]]
+    said: list[str]
+
+    @property
+    def types(self) -> list[str]:
+        """The types of the events."""
+        return [str(event["type"]) for event in self.events]
+
+    def of(self, kind: str) -> list[dict[str, Any]]:
+        """Return the events of a type."""
+        return [event for event in self.events if event["type"] == kind]
+
+
+class Peer:
+    """The middleware for MCP Apps from npm, in a process that lives as long as the tests."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(  # noqa: S603 - node, as found on PATH
+            [node(), str(SERVERS / "peer.mjs")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self._process.stdout is not None
+        self._lines = lines_of(self._process.stdout)
+
+    def run(
+        self,
+        servers: Sequence[Mapping[str, Any]],
+        run_input: Mapping[str, Any],
+        *scripts: Sequence[Mapping[str, Any]],
+        **config: Any,
+    ) -> PeerRun:
+        """Run a scripted agent with servers: each has type, url, and may have serverId, headers."""
+        asked = {"config": {"mcpServers": list(servers), **config}, "input": run_input}
+        return PeerRun(**self._ask({**asked, "script": list(scripts)}))
+
+    def server_hash(self, server: Mapping[str, Any]) -> str:
+        """Return the hash of a server, as its pages know it."""
+        return str(self._ask({"hash": server})["hash"])
+
+    def close(self) -> None:
+        """End the process."""
+        end(self._process)
+
+    def _ask(self, job: Mapping[str, Any]) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(job) + "\n")
+        self._process.stdin.flush()
+        line = self._lines.get(timeout=SECONDS)
+        assert line is not None, "the peer has ended"
+        return dict(json.loads(line))
+
+
+def run_input(**fields: Any) -> dict[str, Any]:
+    """Return the input of a run in which a user asks something."""
+    return {
+        "threadId": "t1",
+        "runId": "r1",
+        "state": {},
+        "messages": [{"id": "u1", "role": "user", "content": "what time is it?"}],
+        "tools": [],
+        "context": [],
+        "forwardedProps": {},
+        **fields,
+    }
+
+
+def proxied(method: str, params: Mapping[str, Any] | None = None, **server: str) -> dict[str, Any]:
+    """Return the input of a run in which a page asks something of its server.
+
+    ``server``: its ``serverHash``, ``serverId`` or both.
+    """
+    asked = {"serverHash": "", **server, "method": method, "params": params}
+    return run_input(forwardedProps={"__proxiedMCPRequest": asked})
+
+
+def calling(*calls: tuple[str, str, str], **finished: Any) -> list[dict[str, Any]]:
+    """Return the script of an agent that calls tools: (call id, name, JSON of the arguments)."""
+    script: list[dict[str, Any]] = [{"type": "RUN_STARTED"}]
+    for call_id, name, arguments in calls:
+        begun = {"toolCallId": call_id, "toolCallName": name, "parentMessageId": "a1"}
+        script += [
+            {"type": "TOOL_CALL_START", **begun},
+            {"type": "TOOL_CALL_ARGS", "toolCallId": call_id, "delta": arguments},
+            {"type": "TOOL_CALL_END", "toolCallId": call_id},
+        ]
+    return [*script, {"type": "RUN_FINISHED", **finished}]
