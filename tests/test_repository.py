@@ -27,6 +27,7 @@ LOADED_BY_CORE = {"regex"}  # by PatternTransform, for the plugins that use it
 DOORS = {
     "interpose",
     "interpose.agui",
+    "interpose.commands",
     "interpose.loop",
     "interpose.server",
     "interpose.testing",

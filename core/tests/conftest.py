@@ -32,6 +32,7 @@ def install(site: Path) -> Callable[..., Path]:
         *,
         plugins: Mapping[str, str] | None = None,
         offers: Mapping[str, str] | None = None,
+        commands: Mapping[str, str] | None = None,
         modules: Mapping[str, str] | None = None,
         requires: Sequence[str] = (),
         metadata: str | None = None,
@@ -48,7 +49,11 @@ def install(site: Path) -> Callable[..., Path]:
         if metadata:
             (info / "METADATA").write_text(metadata)
         if entry_points is None:
-            groups = {"interpose": plugins or {}, "interpose.offers": offers or {}}
+            groups = {
+                "interpose": plugins or {},
+                "interpose.offers": offers or {},
+                "interpose.commands": commands or {},
+            }
             entry_points = "".join(
                 f"[{group}]\n" + "".join(f"{key} = {value}\n" for key, value in entries.items())
                 for group, entries in groups.items()

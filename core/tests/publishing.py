@@ -54,6 +54,7 @@ def wheel(
     *,
     plugins: Mapping[str, str] | None = None,
     offers: Mapping[str, str] | None = None,
+    commands: Mapping[str, str] | None = None,
     files: Mapping[str, str] | None = None,
     fields: Mapping[str, str | Sequence[str] | None] | None = None,
     readme: str = README,
@@ -69,6 +70,7 @@ def wheel(
     groups = {
         "interpose": {"guard": "acme_guard:Guard"} if plugins is None else plugins,
         "interpose.offers": offers or {},
+        "interpose.commands": commands or {},
     }
     if entry_points is None:
         entry_points = "".join(

@@ -211,6 +211,38 @@ def test_a_plugin_is_declared_once(tmp_path: Path) -> None:
     assert message == 'The plugin "guard" is declared twice.'
 
 
+@pytest.mark.parametrize(
+    ("commands", "message"),
+    [
+        ({"Guard": "acme_guard"}, '"Guard" is no name of a command.'),
+        ({"run": "acme_guard"}, 'The command "run" is one of Interpose itself, which is'),
+        (
+            {"guard": "acme_guard.command"},
+            'The command "guard" names the module acme_guard.command, which is not in the wheel.',
+        ),
+    ],
+    ids=str,
+)
+def test_a_command_has_a_name_of_its_own_and_a_module_of_the_wheel(
+    tmp_path: Path, commands: Mapping[str, str], message: str
+) -> None:
+    severity, said, _ = one(tmp_path, "entry-points", commands=commands)
+    assert (severity, said[: len(message)]) == ("error", message)
+
+
+def test_a_command_is_declared_once(tmp_path: Path) -> None:
+    commands = "[interpose.commands]\nx = acme_guard\nx = acme_guard:Guard\n"
+    twice = f"[interpose]\nguard = acme_guard:Guard\n{commands}"
+    _, message, _ = one(tmp_path, "entry-points", entry_points=twice)
+    assert message == 'The command "x" is declared twice.'
+
+
+def test_a_command_as_it_should_be_passes(tmp_path: Path) -> None:
+    checks = read(wheel(tmp_path, commands={"guard": "acme_guard"}), tmp_path)
+    assert checks["entry-points"].outcome == "ok"
+    assert checks["entry-points"].says == "guard = acme_guard:Guard, guard = acme_guard"
+
+
 def test_the_id_of_a_plugin_of_interpose_is_taken(tmp_path: Path) -> None:
     severity, message, _ = one(tmp_path, "entry-points", plugins={"redact": "acme_guard:Guard"})
     assert (severity, message[:36]) == ("warning", 'The id "redact" is that of interpose')

@@ -49,16 +49,19 @@ def imported(folder: Path, *argv: str) -> set[str]:
 
 @pytest.mark.parametrize(
     "argv",
-    [["--help"], ["--version"], ["version"], *([command, "--help"] for command in COMMANDS)],
+    [["--version"], ["version"], *([command, "--help"] for command in COMMANDS)],
     ids=" ".join,
 )
-def test_help_and_version_import_nothing_but_the_grammar(tmp_path: Path, argv: list[str]) -> None:
+def test_the_help_of_a_command_and_the_version_import_nothing_but_the_grammar(
+    tmp_path: Path, argv: list[str]
+) -> None:
     names = imported(tmp_path, *argv)
     assert not names & HEAVY
     assert {name for name in names if name.startswith("interpose")} <= {
         "interpose",
         "interpose._version",
         "interpose.cli",
+        "interpose.cli.common",
         "interpose.cli.exits",
         "interpose.cli.parser",
         "interpose.cli.terminal",
@@ -66,7 +69,7 @@ def test_help_and_version_import_nothing_but_the_grammar(tmp_path: Path, argv: l
     }
 
 
-@pytest.mark.parametrize("command", ["plugins", "doctor"])
+@pytest.mark.parametrize("command", ["plugins", "doctor", "--help", "no-command"])
 def test_looking_at_the_installation_imports_metadata_alone(tmp_path: Path, command: str) -> None:
     names = imported(tmp_path, command)
     assert names & HEAVY == {"importlib_metadata"}

@@ -420,7 +420,7 @@ def test_a_configuration_without_an_agent_can_be_planned_but_not_run(cli: Comman
             ["run", "hello", "--input", "-"],
             "interpose run: error: argument --input: not allowed with argument TEXT\n",
         ),
-        (["rnu"], "(choose from"),
+        (["rnu"], "there is no command 'rnu'; did you mean run?"),
         (["run", "hello", "--repla", "x"], "unrecognized arguments"),
         (
             ["run", "--input", "-", "--thread", "t"],

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commandline import CommandLine
 from repository import fenced
 
 from interpose import Host, StartupError, hookspecs
@@ -33,6 +34,25 @@ def guard(install: Callable[..., Path]) -> None:
         offers=groups["interpose.offers"],
         modules={"acme_guard": PYTHON[0]},
     )
+
+
+@pytest.fixture
+def guard_command(install: Callable[..., Path], guard: None) -> None:
+    """Install the command of the page."""
+    [table] = [tomllib.loads(code) for code in TOML if '"interpose.commands"' in code]
+    commands = table["project"]["entry-points"]["interpose.commands"]
+    install("acme-command", commands=commands, modules={"acme_guard_command": PYTHON[-1]})
+
+
+@pytest.mark.usefixtures("guard_command")
+def test_the_command_of_the_page_answers_from_the_file_of_the_page(cli: CommandLine) -> None:
+    cli.write(TOML[1])
+    outcome = cli("guard")
+    assert (outcome.code, outcome.out, outcome.err) == (0, "ada\n", "")
+    assert cli("guard", "--require", "ada").code == 0
+    assert cli("guard", "--require", "eve").code == 1
+    assert cli("--set", "middleware.guard.subject=eve", "guard").out == "eve\n"
+    assert "\nStarts nothing.\n" in cli("guard", "--help").out
 
 
 def run(config: Path) -> Any:

@@ -26,7 +26,7 @@ def test_the_options_of_the_page_are_those_of_the_command() -> None:
     table = SECTION.partition("| for an endpoint")[2].partition("\n\n")[0]
     known = vars(parse(["verify", "http://127.0.0.1/"]))
     documented = {option.replace("-", "_") for option in re.findall(r"`--([a-z-]+) ", table)}
-    common = {"module", "command", "target", "text", "json", "config", "set", "debug"}
+    common = {"interpose_command", "command", "target", "text", "json", "config", "set", "debug"}
     assert documented == {name for name in known if not name.endswith("_before")} - common
     assert known["timeout"] is None
     assert "(default 60)" in table

@@ -19,6 +19,7 @@ CORE = ROOT / "core/src/interpose"
 DOORS = (
     "interpose",
     "interpose.agui",
+    "interpose.commands",
     "interpose.loop",
     "interpose.server",
     "interpose.testing",

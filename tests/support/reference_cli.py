@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from markdown_text import block, code, table
 from markdown_text import page as make_page
 
-from interpose.cli import parser
+from interpose.cli import common, parser
 from interpose.cli.exits import EXPLAINED
 
 
@@ -26,6 +26,8 @@ def page() -> str:
                 for name, command in parser.COMMANDS.items()
             ],
         ),
+        "Plugins may [add commands](../plugins.md#commands): `interpose --help` lists those of what "
+        "is installed.",
         "## For every command",
         "These may stand before the command or after it.",
         _options(_common()),
@@ -61,7 +63,7 @@ def _about(text: str) -> str:
 
 def _common() -> list[argparse.Action]:
     grammar = argparse.ArgumentParser(add_help=False)
-    parser._add_common(grammar)
+    common.add(grammar)
     return grammar._actions
 
 

@@ -9,7 +9,14 @@ from markdown_text import block
 from markdown_text import page as make_page
 from source_code import definitions, docstring, first, is_overload, paragraphs, parsed, stub
 
-DOORS = ("interpose", "interpose.agui", "interpose.loop", "interpose.server", "interpose.testing")
+DOORS = (
+    "interpose",
+    "interpose.agui",
+    "interpose.commands",
+    "interpose.loop",
+    "interpose.server",
+    "interpose.testing",
+)
 
 
 def page() -> str:

@@ -14,7 +14,7 @@ from importlib import import_module
 from types import ModuleType
 
 from interpose.cli.exits import CLOSED, INTERRUPTED
-from interpose.cli.parser import parse
+from interpose.cli.parser import ASKED, Command, parse
 from interpose.cli.terminal import discard_output, never_fail_to_encode
 
 
@@ -26,10 +26,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     never_fail_to_encode()
     # Otherwise pydantic reads every installed distribution's entry points, also damaged ones.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    arguments = parse(argv)
+    debug = "--debug" in (sys.argv if argv is None else argv)
     try:
-        command = _imported(f"interpose.cli.{arguments.module}", for_good=argv is None)
-        code: int = command.main(arguments)
+        arguments = parse(argv)
+        debug = arguments.debug
+        asked: Command = getattr(arguments, ASKED)
+        run = asked.main or _imported(f"interpose.cli.{asked.module}", for_good=argv is None).main
+        code: int = run(arguments)
         sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -40,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001 - the program's edge: everything ends as a message
         from interpose.cli.failing import report
 
-        return report(error, debug=arguments.debug)
+        return report(error, debug=debug)
     return code
 
 

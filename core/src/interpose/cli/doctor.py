@@ -9,9 +9,10 @@ from dataclasses import asdict
 
 from interpose._version import __version__
 from interpose.cli.exits import OK, PROBLEMS
+from interpose.cli.plugin_commands import name_notes
 from interpose.cli.terminal import paint
 from interpose.errors import Problem, render
-from interpose.startup.discovery import Discovery, discover
+from interpose.startup.discovery import CommandEntry, Discovery, PluginEntry, discover
 from interpose.startup.loading import check_range
 
 
@@ -38,8 +39,9 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _findings(discovery: Discovery) -> list[Problem]:
-    unfit = (check_range(entry) for entry in discovery.plugins)
-    return [*discovery.notes, *(problem for problem in unfit if problem is not None)]
+    entries: list[PluginEntry | CommandEntry] = [*discovery.plugins, *discovery.commands]
+    unfit = (problem for problem in map(check_range, entries) if problem is not None)
+    return [*discovery.notes, *name_notes(discovery), *unfit]
 
 
 def _count(number: int, thing: str) -> str:

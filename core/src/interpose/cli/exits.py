@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 OK: Final = 0
+"""All is well."""
 PROBLEMS: Final = 1
 """Problems were found, or the run failed."""
 USAGE: Final = 2

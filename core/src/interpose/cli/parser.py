@@ -1,12 +1,18 @@
-"""The grammar of the command line. Imports nothing but argparse, so that ``--help`` is instant."""
+"""The grammar of the command line.
+
+Imports nothing but argparse, so that the help of a command is instant. What plugins add is looked
+for only where a word is no command of Interpose itself, or where the list of all is wanted.
+"""
 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from interpose._version import __version__
+from interpose.cli import common
 from interpose.cli.exits import EXPLAINED
 
 _ABOUT: Final = "Run AI agents through middleware: ordered, configured and explained at startup."
@@ -16,30 +22,48 @@ start here:
   interpose plugins        what is installed, and how to switch it on
   interpose check          is the configuration right?
   interpose run "hello"    run the agent of interpose.toml"""
+_HELP: Final = ("-h", "--help")
+
+ASKED: Final = "interpose_command"
+"""The attribute with the :class:`Command` that was asked for."""
 
 
 class Command(NamedTuple):
-    """One command: the module that does it, a line and a paragraph about it, its arguments."""
+    """One command: the module that does it, a line and a paragraph about it, its arguments.
+
+    ``main``: what does it, for a command of a plugin, which has been imported already.
+    """
 
     module: str
     summary: str
     about: str
     add: Callable[[argparse.ArgumentParser], None]
+    main: Callable[[argparse.Namespace], int] | None = None
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Read the command line; ``module`` says who does the command. Exits as argparse does."""
+    """Read the command line; ``interpose_command`` says who does it. Exits as argparse does.
+
+    Raises :class:`StartupError` when it asks for a command of a plugin that cannot be used.
+    """
+    words = sys.argv[1:] if argv is None else list(argv)
+    first = _first(words)
     parser = argparse.ArgumentParser(
         prog="interpose",
         description=_ABOUT,
-        epilog=f"{_START}\n\n{EXPLAINED}",
+        epilog=_epilog(lists_all=first in _HELP),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"interpose {__version__}")
-    _add_common(parser, "_before")
+    common.add(parser, common.BEFORE)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for name, command in COMMANDS.items():
+    known = COMMANDS
+    if not (first is None or first in COMMANDS or first in _HELP):
+        from interpose.cli.plugin_commands import find
+
+        known = COMMANDS | {first: find(first, parser.error)}
+    for name, command in known.items():
         sub = commands.add_parser(
             name,
             help=command.summary,
@@ -48,44 +72,34 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        sub.set_defaults(module=command.module, command=name)
-        _add_common(sub)
+        common.add(sub)
         command.add(sub)
-    return _joined(parser.parse_args(argv))
+        sub.set_defaults(**{ASKED: command})
+        if command.main is None:
+            sub.set_defaults(command=name)
+    return common.joined(parser.parse_args(words))
 
 
-def _add_common(parser: argparse.ArgumentParser, suffix: str = "") -> None:
-    """Add what every command takes; before the command under other names, as the later wins."""
-    common = parser.add_argument_group("configuration")
-    common.add_argument(
-        "--config",
-        metavar="FILE",
-        action="append",
-        default=[],
-        dest=f"config{suffix}",
-        help="the config file; again for overlays over it (default: interpose.toml here)",
-    )
-    common.add_argument(
-        "--set",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        dest=f"set{suffix}",
-        help="override one setting, as --set middleware.redact.enabled=false; repeatable",
-    )
-    common.add_argument(
-        "--debug",
-        action="store_true",
-        dest=f"debug{suffix}",
-        help="show the traceback of what goes wrong",
-    )
+def _first(words: Sequence[str]) -> str | None:
+    """Return the word that names the command, or asks for the help of all; None: neither does."""
+    rest = iter(words)
+    for word in rest:
+        if word in common.TAKE_VALUES:
+            next(rest, None)
+        elif word == "--version":
+            break
+        elif word in _HELP or not word.startswith("-"):
+            return word
+    return None
 
 
-def _joined(arguments: argparse.Namespace) -> argparse.Namespace:
-    arguments.config = [*arguments.config_before, *arguments.config]
-    arguments.set = [*arguments.set_before, *arguments.set]
-    arguments.debug = arguments.debug_before or arguments.debug
-    return arguments
+def _epilog(*, lists_all: bool) -> str:
+    added = ""
+    if lists_all:
+        from interpose.cli.plugin_commands import listed
+
+        added = listed()
+    return "\n\n".join(filter(None, [added, _START, EXPLAINED]))
 
 
 def _json(parser: argparse.ArgumentParser, of: str) -> None:

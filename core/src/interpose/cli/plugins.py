@@ -61,6 +61,8 @@ def _as_text(plugin: ListedPlugin) -> str:
     lines = [f"{entry.id}  {entry.distribution}"]
     if entry.offers:
         lines.append(f"  offers {', '.join(entry.offers)}")
+    if plugin.commands:
+        lines.append(f"  commands {', '.join(plugin.commands)}")
     if plugin.active:
         lines.append("  active")
     else:
@@ -79,6 +81,7 @@ def _as_json(plugin: ListedPlugin) -> dict[str, Any]:
         "version": entry.distribution.version,
         "value": entry.value,
         "offers": list(entry.offers),
+        "commands": list(plugin.commands),
         "active": plugin.active,
         "toml": plugin.toml,
         "problem": None if plugin.problem is None else plugin.problem.message,

@@ -10,7 +10,7 @@ import importlib
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 import importlib_metadata
 
 from interpose.errors import Problem
+from interpose.startup.copies import without_copies
 from interpose.startup.metadata import entry_points, headers, name_in, needs, place_of, plain_range
 
 if TYPE_CHECKING:
@@ -30,13 +31,16 @@ GROUP: Final = "interpose"
 OFFERS_GROUP: Final = "interpose.offers"
 """The static index: the name is ``capability.<name>``, the value the plugin's own value."""
 
+COMMANDS_GROUP: Final = "interpose.commands"
+"""Commands of the command line: the name is the command, the value its module or object."""
+
 HOST: Final = "interpose"
 """The distribution whose version a plugin's declared range is about."""
 
 ID: Final = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*\Z")
 """The alphabet of ids."""
 
-_GROUPS: Final = (GROUP, OFFERS_GROUP)
+_GROUPS: Final = (GROUP, OFFERS_GROUP, COMMANDS_GROUP)
 _OFFER = "capability."
 
 
@@ -76,15 +80,30 @@ class PluginEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class CommandEntry:
+    """One entry point: a command that could be loaded. ``value`` as of a plugin."""
+
+    name: str
+    value: str
+    distribution: Distribution
+
+    def __str__(self) -> str:
+        return f'command "{self.name}" ({self.distribution})'
+
+
+@dataclass(frozen=True, slots=True)
 class Discovery:
     """Everything that metadata says: plugins by id and distribution, and notes for ``doctor``.
 
-    ``unusable`` explains entry points that cannot be used, by the name they have.
+    ``unusable`` explains entry points that cannot be used, by the name they have; for commands,
+    which are sorted by name and distribution, ``unusable_commands`` does.
     """
 
     plugins: tuple[PluginEntry, ...]
     notes: tuple[Problem, ...] = ()
     unusable: Mapping[str, Problem] = field(default_factory=dict)
+    commands: tuple[CommandEntry, ...] = ()
+    unusable_commands: Mapping[str, Problem] = field(default_factory=dict)
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -115,8 +134,8 @@ def discover(path: Sequence[str] | None = None, *, thorough: bool = False) -> Di
     """
     importlib.invalidate_caches()
     notes: list[Problem] = []
-    unusable: dict[str, Problem] = {}
-    found: list[tuple[Distribution, tuple[_Entry, ...]]] = []
+    unusable: _Unusable = {}
+    found: list[tuple[Distribution, tuple[Entry, ...]]] = []
     for raw in _distributions(path, notes):
         entries, damage = _entries(raw, thorough=thorough)
         if damage is not None:
@@ -127,7 +146,7 @@ def discover(path: Sequence[str] | None = None, *, thorough: bool = False) -> Di
         identity = _identity(raw, fields)
         if isinstance(identity, Problem):
             notes.append(identity)
-            unusable |= {entry.name: identity for entry in entries if entry.group == GROUP}
+            unusable |= {(entry.group, entry.name): identity for entry in entries}
         elif entries:
             requirements = needs(raw, fields)
             if not thorough:  # what they need of others is for ``doctor``
@@ -136,14 +155,19 @@ def discover(path: Sequence[str] | None = None, *, thorough: bool = False) -> Di
             notes += strange
             found.append((distribution, entries))
     plugins: list[PluginEntry] = []
-    for distribution, entries in _without_copies(found, notes):
+    commands: list[CommandEntry] = []
+    for distribution, entries in without_copies(found, notes):
         plugins += _plugins(distribution, entries, notes, unusable)
+        for name, value in _usable(distribution, entries, COMMANDS_GROUP, notes, unusable):
+            commands.append(CommandEntry(name, value, distribution))
     plugins.sort(key=lambda plugin: (plugin.id, plugin.distribution.canonical))
-    known = {plugin.id for plugin in plugins}
+    commands.sort(key=lambda command: (command.name, command.distribution.canonical))
     discovery = Discovery(
         tuple(plugins),
         tuple(notes),
-        MappingProxyType({name: why for name, why in unusable.items() if name not in known}),
+        _of_group(GROUP, unusable, {plugin.id for plugin in plugins}),
+        tuple(commands),
+        _of_group(COMMANDS_GROUP, unusable, {command.name for command in commands}),
     )
     clashes = (_clash(discovery.named(name)) for name in discovery.ambiguous)
     return replace(discovery, notes=(*notes, *clashes))
@@ -177,10 +201,26 @@ def _tops(raw: IDistribution) -> Iterator[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class Entry:
+    """One entry point of ours, as it is written."""
+
     group: str
     name: str
     value: str
+
+
+_Unusable = dict[tuple[str, str], Problem]
+"""Why an entry point cannot be used, by its group and name."""
+
+
+def _of_group(group: str, unusable: _Unusable, usable: Collection[str]) -> Mapping[str, Problem]:
+    return MappingProxyType(
+        {
+            name: why
+            for (where, name), why in unusable.items()
+            if where == group and name not in usable
+        }
+    )
 
 
 def _distributions(path: Sequence[str] | None, notes: list[Problem]) -> Iterator[IDistribution]:
@@ -199,11 +239,11 @@ def _distributions(path: Sequence[str] | None, notes: list[Problem]) -> Iterator
         )
 
 
-def _entries(raw: IDistribution, *, thorough: bool) -> tuple[tuple[_Entry, ...], Problem | None]:
+def _entries(raw: IDistribution, *, thorough: bool) -> tuple[tuple[Entry, ...], Problem | None]:
     """Return the entry points of our groups; a file that cannot be read is one for ``doctor``."""
     try:
         given = [
-            _Entry(group, name, _without_extras(value))
+            Entry(group, name, _without_extras(value))
             for group, name, value in entry_points(raw, _GROUPS, thorough=thorough)
         ]
     except Exception as error:  # noqa: BLE001 - foreign metadata may break in any way
@@ -280,85 +320,49 @@ def _with_range(
     return distribution, tuple(strange)
 
 
-_Found = tuple[Distribution, tuple[_Entry, ...]]
-
-
-def _without_copies(found: Iterable[_Found], notes: list[Problem]) -> Iterator[_Found]:
-    """Let each distribution count once: the first on the path, as for Python's import.
-
-    Two in one folder have no order; there the newer one counts, and the other is a leftover.
-    """
-    groups: dict[str, list[_Found]] = {}
-    for distribution, entries in found:
-        groups.setdefault(distribution.canonical, []).append((distribution, entries))
-    for copies in groups.values():
-        if len(copies) == 1:
-            yield copies[0]
-            continue
-        first = Path(copies[0][0].location).resolve()
-        beside = [copy for copy in copies if Path(copy[0].location).resolve() == first]
-        chosen = max(beside, key=lambda copy: _order(copy[0].version))
-        for other, _ in copies:
-            same = other.version == chosen[0].version
-            # Another way to the same folder (a lib64 link, a path listed twice) is no copy.
-            if other is chosen[0] or (same and Path(other.location).resolve() == first):
-                continue
-            notes.append(_copy_note(chosen[0], other))
-        yield chosen
-
-
-def _order(version: str) -> tuple[int, object]:
-    from packaging.version import InvalidVersion, Version
-
-    try:
-        return (1, Version(version))
-    except InvalidVersion:
-        return (0, version)
-
-
-def _copy_note(chosen: Distribution, other: Distribution) -> Problem:
-    stale = chosen.version != other.version
-    return Problem(
-        "stale-distribution" if stale else "duplicate-distribution",
-        f"{chosen} is installed more than once; "
-        + (f"the metadata of {other} is a leftover." if stale else "it counts once."),
-        (chosen.location, other.location),
-        f"Remove what is left of {other} in {other.location}."
-        if stale
-        else f"Uninstall {chosen.name} until pip finds none, then install it once.",
-        severity="warning" if stale else "note",
-    )
-
-
 def _plugins(
     distribution: Distribution,
-    entries: tuple[_Entry, ...],
+    entries: tuple[Entry, ...],
     notes: list[Problem],
-    unusable: dict[str, Problem],
+    unusable: _Unusable,
 ) -> Iterator[PluginEntry]:
-    values: dict[str, list[str]] = {}
     offers: dict[str, list[str]] = {}
     for entry in entries:
-        if entry.group == GROUP:
-            values.setdefault(entry.name, []).append(entry.value)
-        elif entry.name.startswith(_OFFER):
+        if entry.group == OFFERS_GROUP and entry.name.startswith(_OFFER):
             offers.setdefault(entry.value, []).append(entry.name.removeprefix(_OFFER))
+    for name, value in _usable(distribution, entries, GROUP, notes, unusable):
+        yield PluginEntry(name, value, distribution, tuple(offers.get(value, ())))
+    used = {entry.value for entry in entries if entry.group == GROUP}
+    notes += (_stray_offer(distribution, value) for value in offers if value not in used)
+
+
+def _usable(
+    distribution: Distribution,
+    entries: tuple[Entry, ...],
+    group: str,
+    notes: list[Problem],
+    unusable: _Unusable,
+) -> Iterator[tuple[str, str]]:
+    """Yield the name and the value of each plugin, or each command, that can be one."""
+    values: dict[str, list[str]] = {}
+    for entry in entries:
+        if entry.group == group:
+            values.setdefault(entry.name, []).append(entry.value)
+    kind = "plugin" if group == GROUP else "command"
     for name, given in values.items():
         wrong = _wrong_name(name, given)
         if wrong is None:
-            yield PluginEntry(name, given[0], distribution, tuple(offers.get(given[0], ())))
+            yield name, given[0]
             continue
         problem = Problem(
-            "invalid-plugin",
-            f'{distribution} declares the plugin "{name}", {wrong}.',
+            "invalid-plugin" if kind == "plugin" else "invalid-command",
+            f'{distribution} declares the {kind} "{name}", {wrong}.',
             (distribution.location,),
             f"Tell the authors of {distribution.name}: it is in their [project.entry-points].",
             severity="warning",
         )
         notes.append(problem)
-        unusable[name] = problem
-    used = {value for given in values.values() for value in given}
-    notes += (_stray_offer(distribution, value) for value in offers if value not in used)
+        unusable[group, name] = problem
 
 
 def _wrong_name(name: str, values: Sequence[str]) -> str | None:

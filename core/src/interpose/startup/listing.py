@@ -15,12 +15,14 @@ from interpose.startup.loading import check_range
 class ListedPlugin:
     """A plugin, whether it is active, and the TOML that switches it on.
 
-    ``problem``: what keeps it from being loaded, as far as metadata tells.
+    ``commands``: what its distribution adds to the command line. ``problem``: what keeps it from
+    being loaded, as far as metadata tells.
     """
 
     entry: PluginEntry
     active: bool
     toml: str
+    commands: tuple[str, ...] = ()
     problem: Problem | None = None
 
 
@@ -31,7 +33,15 @@ def listing(
     chosen = frozenset(active)
     return tuple(
         ListedPlugin(
-            entry, entry in chosen, activation(entry, discovery), check_range(entry, running)
+            entry,
+            entry in chosen,
+            activation(entry, discovery),
+            commands=tuple(
+                command.name
+                for command in discovery.commands
+                if command.distribution == entry.distribution
+            ),
+            problem=check_range(entry, running),
         )
         for entry in discovery.plugins
     )

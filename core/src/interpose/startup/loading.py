@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from interpose._version import __version__
 from interpose.errors import InterposeError, Problem, nearest
-from interpose.startup.discovery import PluginEntry
+from interpose.startup.discovery import CommandEntry, PluginEntry
 from interpose.startup.uses import ObjectUse
 
 _PACKAGE: Final = Path(__file__).parents[1]
@@ -31,7 +31,7 @@ class LoadedPlugin:
     value: Any
 
 
-def check_range(entry: PluginEntry, running: str = __version__) -> Problem | None:
+def check_range(entry: PluginEntry | CommandEntry, running: str = __version__) -> Problem | None:
     """Say what is wrong when a plugin declares that it is for another version of Interpose."""
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
@@ -54,7 +54,13 @@ def check_range(entry: PluginEntry, running: str = __version__) -> Problem | Non
 
 
 def load(entry: PluginEntry, running: str = __version__) -> LoadedPlugin | Problem:
-    """Import a plugin, or say why that is not possible.
+    """Import a plugin, or say why that is not possible."""
+    value = import_entry(entry, running)
+    return value if isinstance(value, Problem) else LoadedPlugin(entry, value)
+
+
+def import_entry(entry: PluginEntry | CommandEntry, running: str = __version__) -> object | Problem:
+    """Return what an entry point names, or say why that is not possible.
 
     ``KeyboardInterrupt`` passes; ``SystemExit`` of a module that calls ``sys.exit`` does not.
     """
@@ -63,7 +69,7 @@ def load(entry: PluginEntry, running: str = __version__) -> LoadedPlugin | Probl
         return unfit
     module, _, attr = entry.value.partition(":")
     try:
-        value = importlib.import_module(module)
+        value: object = importlib.import_module(module)
         for name in filter(None, attr.split(".")):
             value = getattr(value, name)
     except KeyboardInterrupt:
@@ -75,7 +81,7 @@ def load(entry: PluginEntry, running: str = __version__) -> LoadedPlugin | Probl
             _raised_at(error),
             _remedy(entry, module, error),
         )
-    return LoadedPlugin(entry, value)
+    return value
 
 
 def import_object(use: ObjectUse, place: str = "") -> object | Problem:
@@ -142,7 +148,7 @@ def _said_how(error: BaseException) -> str:
     return error.hint if isinstance(error, InterposeError) else ""
 
 
-def _remedy(entry: PluginEntry, module: str, error: BaseException) -> str:
+def _remedy(entry: PluginEntry | CommandEntry, module: str, error: BaseException) -> str:
     distribution = entry.distribution.name
     if _names_missing(error, module):
         return f"The installation is incomplete: pip install --force-reinstall {distribution}"
@@ -151,8 +157,9 @@ def _remedy(entry: PluginEntry, module: str, error: BaseException) -> str:
             f"A dependency is missing: pip install --upgrade {distribution}, "
             f"or install the package that has {error.name.partition('.')[0]}."
         )
+    without = ", or take it out of the config" if isinstance(entry, PluginEntry) else ""
     return (
-        f"pip install --upgrade {distribution}, or take it out of the config; "
+        f"pip install --upgrade {distribution}{without}; "
         f"if it stays, tell the authors of {distribution}."
     )
 

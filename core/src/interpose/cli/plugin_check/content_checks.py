@@ -5,19 +5,21 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 from typing import Final
 
+from interpose.cli.parser import COMMANDS
 from interpose.cli.plugin_check.papers import Entry
 from interpose.cli.plugin_check.results import Check, checked
 from interpose.cli.plugin_check.subject import Subject, modules_of
 from interpose.errors import Problem, nearest
 from interpose.startup.class_checks import CORE_CAPABILITIES
-from interpose.startup.discovery import GROUP, HOST, ID, OFFERS_GROUP
+from interpose.startup.discovery import COMMANDS_GROUP, GROUP, HOST, ID, OFFERS_GROUP
 from interpose.startup.uses import FIRST_PARTY
 
 _ENTRIES: Final = f"[project.entry-points.{GROUP}]"
+_COMMANDS: Final = f'[project.entry-points."{COMMANDS_GROUP}"]'
 _OFFERS: Final = f'[project.entry-points."{OFFERS_GROUP}"]'
 _OFFER: Final = "capability."
 _ID: Final = r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*"
@@ -37,8 +39,8 @@ GENERIC: Final = frozenset(_COMMON.split())
 
 def content_checks(subject: Subject) -> Iterator[Check]:
     """Make all of them."""
-    plugins = subject.papers.plugins
-    said = ", ".join(f"{entry.name} = {entry.value}" for entry in plugins)
+    entries = (*subject.papers.plugins, *subject.papers.commands)
+    said = ", ".join(f"{entry.name} = {entry.value}" for entry in entries)
     yield checked("entry-points", said, _entry_points(subject))
     offers = ", ".join(entry.name.removeprefix(_OFFER) for entry in subject.papers.offers)
     yield checked("offers", offers or "none", _offers(subject))
@@ -56,14 +58,41 @@ def _entry_points(subject: Subject) -> Iterator[Problem]:
             where,
             f'{_ENTRIES}\nmy-plugin = "my_package:MyMiddleware"',
         )
-    for name, count in Counter(entry.name for entry in plugins).items():
-        if count > 1:
-            yield Problem(
-                "plugin-entry-points", f'The plugin "{name}" is declared twice.', where, "Keep one."
-            )
+    yield from _twice(plugins, "plugin", where)
     for entry in plugins:
         yield from _id(entry, subject)
-        yield from _value(entry, subject)
+        yield from _value(entry, subject, "plugin", where)
+    commands = subject.papers.commands
+    yield from _twice(commands, "command", (_COMMANDS,))
+    for entry in commands:
+        yield from _command(entry)
+        yield from _value(entry, subject, "command", (_COMMANDS,))
+
+
+def _twice(entries: Iterable[Entry], kind: str, where: tuple[str]) -> Iterator[Problem]:
+    for name, count in Counter(entry.name for entry in entries).items():
+        if count > 1:
+            yield Problem(
+                "plugin-entry-points", f'The {kind} "{name}" is declared twice.', where, "Keep one."
+            )
+
+
+def _command(entry: Entry) -> Iterator[Problem]:
+    where = (_COMMANDS,)
+    if not ID.match(entry.name):
+        yield Problem(
+            "plugin-entry-points",
+            f'"{entry.name}" is no name of a command.',
+            where,
+            f'Use lower-case words, digits and single hyphens, as in "{_as_id(entry.name)}".',
+        )
+    elif entry.name in COMMANDS:
+        yield Problem(
+            "plugin-entry-points",
+            f'The command "{entry.name}" is one of Interpose itself, which is the one that is run.',
+            where,
+            "Choose another name.",
+        )
 
 
 def _id(entry: Entry, subject: Subject) -> Iterator[Problem]:
@@ -99,13 +128,12 @@ def _as_id(name: str) -> str:
     return joined if ID.match(joined) else "my-plugin"
 
 
-def _value(entry: Entry, subject: Subject) -> Iterator[Problem]:
-    where = (_ENTRIES,)
+def _value(entry: Entry, subject: Subject, kind: str, where: tuple[str]) -> Iterator[Problem]:
     module, colon, attribute = entry.value.partition(":")
     if not _DOTTED.match(module) or (colon and not _DOTTED.match(attribute)):
         yield Problem(
             "plugin-entry-points",
-            f'The plugin "{entry.name}" names {entry.value!r}, which is no module and no object.',
+            f'The {kind} "{entry.name}" names {entry.value!r}, which is no module and no object.',
             where,
             'Write "package.module" or "package.module:object".',
         )
@@ -113,7 +141,7 @@ def _value(entry: Entry, subject: Subject) -> Iterator[Problem]:
         near = nearest(module, _modules(subject))
         yield Problem(
             "plugin-entry-points",
-            f'The plugin "{entry.name}" names the module {module}, which is not in the wheel.',
+            f'The {kind} "{entry.name}" names the module {module}, which is not in the wheel.',
             where,
             f"Did you mean {near}?"
             if near

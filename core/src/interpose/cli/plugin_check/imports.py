@@ -14,6 +14,7 @@ from interpose.errors import Problem, Severity, nearest
 DOORS = (
     "interpose",
     "interpose.agui",
+    "interpose.commands",
     "interpose.loop",
     "interpose.server",
     "interpose.testing",

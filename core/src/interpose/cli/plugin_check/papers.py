@@ -14,7 +14,7 @@ from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from interpose.startup.discovery import GROUP, OFFERS_GROUP, canonical
+from interpose.startup.discovery import COMMANDS_GROUP, GROUP, OFFERS_GROUP, canonical
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +66,11 @@ class Papers:
         """The static index of what its plugins provide."""
         return tuple(entry for entry in self.entries if entry.group == OFFERS_GROUP)
 
+    @property
+    def commands(self) -> tuple[Entry, ...]:
+        """What it adds to the command line."""
+        return tuple(entry for entry in self.entries if entry.group == COMMANDS_GROUP)
+
     def one(self, name: str) -> str:
         """Return a field that occurs once; "" when it does not."""
         return str(self.fields.get(name) or "").strip()
@@ -103,7 +108,7 @@ def _entries(file: Path, unreadable: list[str]) -> Iterator[Entry]:
         name, is_entry, value = line.partition("=")
         if line and not line.startswith(("#", ";")) and not (is_entry and group):
             unreadable.append(f"line {number} of entry_points.txt is no entry point")
-        elif is_entry and group in (GROUP, OFFERS_GROUP):
+        elif is_entry and group in (GROUP, OFFERS_GROUP, COMMANDS_GROUP):
             yield Entry(group, name.strip(), value.partition("[")[0].replace(" ", ""))
 
 

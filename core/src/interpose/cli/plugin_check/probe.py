@@ -58,9 +58,9 @@ def main(request: str, answer: str) -> None:
 
 def _checks(asked: Request, tell: Callable[[str, str], None]) -> Iterator[Check]:
     # All of Interpose that a plugin could touch is here before, so that it is not its doing.
-    for door in ("interpose.host", "interpose.text", "interpose.agui", "interpose.loop"):
+    for door in ("host", "text", "agui", "commands", "loop"):
         with contextlib.suppress(ImportError):  # an extra that nothing here needs
-            import_module(door)
+            import_module(f"interpose.{door}")
     from interpose.cli.plugin_check.load_checks import load_all
     from interpose.cli.plugin_check.offer_checks import offer_check
     from interpose.cli.plugin_check.owner_checks import Needed, dependency_check
