@@ -14,8 +14,7 @@ from uuid import uuid4
 
 from ag_ui.core import BaseEvent, CustomEvent, RunAgentInput, Tool, ToolCallResultEvent
 
-from interpose import CallRun
-from interpose.payloads import ToolResult
+from interpose import CallRun, ToolResult
 from interpose_mcp.calling import MARKER
 from interpose_mcp.open_calls import OpenCalls, WrittenCall
 
@@ -86,8 +85,9 @@ async def _executed(calls: Sequence[WrittenCall], execute: Execute) -> AsyncIter
                     yield event
             answer = task.result()
             yield result_event(call, answer.result)
+            lane = {"subagent_run_id": call.subagent_run_id}
             for event in answer.events:
-                yield event
+                yield event.model_copy(update=lane)
     finally:
         for task in tasks:
             task.cancel()

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from mcp.types import CallToolResult
 
-from interpose.payloads import ToolResult
+from interpose import ToolResult
 from interpose_mcp.failures import McpFailure
 from interpose_mcp.hub import Hub
 from interpose_mcp.session import OnProgress, Session

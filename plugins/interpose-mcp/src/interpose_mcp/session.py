@@ -105,6 +105,17 @@ class Session:
         return self._client is not None and not self._stop.is_set()
 
     @property
+    def protocol(self) -> str:
+        """The version of the protocol that was agreed on; empty without a session."""
+        return self._client.protocol_version if self._client is not None else ""
+
+    @property
+    def server(self) -> str:
+        """What the server calls itself, with its version; empty if it says nothing."""
+        about = self._client.server_info if self._client is not None else None
+        return f"{about.name} {about.version}".strip() if about is not None else ""
+
+    @property
     def tells_of_changes(self) -> bool:
         """Whether the server has promised to say when its tools change."""
         if self._client is None:
