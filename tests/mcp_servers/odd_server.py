@@ -164,14 +164,17 @@ class Huge(Plain):
         before, _, after = json.dumps({**self.reply(message), "result": self.filled()}).partition(
             "X"
         )
-        entry = self.log.add("huge", bytes=0)
-        yield before.encode()
-        for _ in range(self.options.megabytes * MEGABYTE // SIZE):
-            if await request.is_disconnected():
-                return
-            yield b"x" * SIZE
-            entry["bytes"] += SIZE
-        yield after.encode()
+        entry = self.log.add("huge", bytes=0, ended=False)
+        try:
+            yield before.encode()
+            for _ in range(self.options.megabytes * MEGABYTE // SIZE):
+                if await request.is_disconnected():
+                    return
+                yield b"x" * SIZE
+                entry["bytes"] += SIZE
+            yield after.encode()
+        finally:
+            entry["ended"] = True
 
     def filled(self) -> dict[str, Any]:
         """Return a result with an X where it is to be filled."""
