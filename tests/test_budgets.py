@@ -6,7 +6,13 @@ import sys
 import pytest
 
 HEAVY = ("pydantic", "pydantic_core", "pydantic_settings", "ag_ui", "asyncio", "loguru", "rich")
-PLUGINS = ("interpose_logging", "interpose_models", "interpose_redact", "interpose_tool_filter")
+PLUGINS = (
+    "interpose_logging",
+    "interpose_mcp",
+    "interpose_models",
+    "interpose_redact",
+    "interpose_tool_filter",
+)
 
 
 SCRIPT = """

@@ -16,6 +16,12 @@ EXAMPLES = tuple(
     if "entry-points.interpose]" in path.read_text(encoding="utf-8")
 )
 SETTINGS = {
+    "interpose-mcp": [
+        "--set",
+        'middleware.mcp-tools.servers.shop.command="shop-mcp"',
+        "--set",
+        'middleware.mcp-apps.servers.shop.command="shop-mcp"',
+    ],
     "interpose-models": ["--set", "models.models.name=acme:model"],
     "interpose-tool-filter": ["--set", "middleware.tool-filter.deny=[]"],
 }

@@ -339,7 +339,7 @@ def test_what_is_not_required_is_only_a_warning(site: Path) -> None:
 def test_every_plugin_is_listed_with_the_toml_that_switches_it_on(
     install: Install, site: Path
 ) -> None:
-    install("a", plugins={"redact": "m_redact", "models": "m_models"})
+    install("a", plugins={"redact": "m_redact", "models": "m_models", "mcp": "m_mcp"})
     install(
         "b",
         plugins={"sql": "m_sql", "old": "m_old"},
@@ -351,13 +351,14 @@ def test_every_plugin_is_listed_with_the_toml_that_switches_it_on(
     active, _ = needed(discovery, [Wanted("redact")])
     lines = listing(discovery, active, running="0.1.0")
     assert [(line.entry.id, line.active, line.toml) for line in lines] == [
+        ("mcp", False, '[middleware.mcp]\nuse = "mcp.tools"'),
         ("models", False, "[models.models]"),
         ("old", False, '[middleware.old]\nuse = "old@b"'),
         ("old", False, '[middleware.old]\nuse = "old@c"'),
         ("redact", True, "[middleware.redact]"),
         ("sql", False, "[providers.sql]"),
     ]
-    assert [line.problem is None for line in lines] == [True, False, True, True, False]
+    assert [line.problem is None for line in lines] == [True, True, False, True, True, False]
 
 
 def test_an_inactive_broken_plugin_disturbs_nothing(install: Install, site: Path) -> None:

@@ -51,12 +51,14 @@ def activation(entry: PluginEntry, discovery: Discovery) -> str:
     """Return the TOML that switches a plugin on.
 
     Metadata does not say what a plugin contains. One that offers capabilities to others is taken
-    for a provider, ``models`` for models, any other for a middleware, as most are.
+    for a provider, ``models`` for models, any other for a middleware, as most are. ``mcp`` has
+    two, and one to begin with.
     """
     section = "providers" if entry.offers else "middleware"
     if entry.id == "models":
         section = "models"
     table = f"[{section}.{entry.id}]"
+    use = "mcp.tools" if entry.id == "mcp" else entry.id
     if entry.id in discovery.ambiguous:
-        return f'{table}\nuse = "{entry.id}@{entry.distribution.canonical}"'
-    return table
+        use += f"@{entry.distribution.canonical}"
+    return table if use == entry.id else f'{table}\nuse = "{use}"'
