@@ -98,6 +98,27 @@ def test_calls_that_stay_open_are_listed_exactly() -> None:
     assert outcome.pending_tool_call_ids == ["front"]
 
 
+def test_calls_that_the_agent_does_not_list_are_its_own() -> None:
+    """A back-end tool without a result in the stream is not the consumer's to answer."""
+    passes: list[int] = []
+
+    async def agent(run_input: RunAgentInput) -> AsyncIterator[BaseEvent]:
+        passes.append(1)
+        yield started(run_input)
+        if len(passes) == 1:
+            for call, name in (("own", "backend"), ("c", "mine"), ("front", "theirs")):
+                yield ToolCallStartEvent(tool_call_id=call, tool_call_name=name)
+                yield ToolCallEndEvent(tool_call_id=call)
+            outcome = RunFinishedSuccessOutcome(pending_tool_call_ids=["c", "front"])
+            yield finished(run_input).model_copy(update={"outcome": outcome})
+            return
+        yield finished(run_input)
+
+    outcome = last(play([Answers], agent)).outcome
+    assert isinstance(outcome, RunFinishedSuccessOutcome)
+    assert outcome.pending_tool_call_ids == ["front"]
+
+
 def test_inner_layers_start_afresh_for_each_pass_and_end_each_once() -> None:
     trace: list[Any] = []
 

@@ -146,6 +146,14 @@ class RunContext:
         """Whether the run is being cancelled."""
         return self._run.cancelled
 
+    async def until_cancelled(self) -> None:
+        """Wait until :attr:`cancelled` is so; for a layer that waits for something of its own.
+
+        A cancellation interrupts what runs inside ``call_next``, and nothing else of a layer: one
+        that works between two passes stops its work, and returns, when this returns.
+        """
+        await self._run.until_cancelled()
+
     @property
     def log(self) -> Logger:
         """A loguru logger bound to run and layer."""

@@ -57,12 +57,20 @@ class Continuation:
         elif isinstance(event, RunFinishedEvent):
             if event.outcome is None or isinstance(event.outcome, RunFinishedSuccessOutcome):
                 self._held = event
+                self._listed(event)
                 return None
             self.over = True
             return event.model_copy(update={"usage": self._added_up(event.usage)})
         elif isinstance(event, RunErrorEvent):
             self.over = True
         return event
+
+    def _listed(self, event: RunFinishedEvent) -> None:
+        """Take the agent's word for which calls wait, if it says so: others are its own."""
+        if isinstance(event.outcome, RunFinishedSuccessOutcome):
+            listed = event.outcome.pending_tool_call_ids
+            if listed:
+                self._calls = dict.fromkeys(listed)
 
     def goes_on(self, run_input: RunAgentInput) -> RunAgentInput:
         """Return the input of the next pass: what the layer did not change is carried on."""

@@ -53,6 +53,7 @@ class RunRecord:
         "_is_closed",
         "_models",
         "_request_id",
+        "_stopping",
         "_values",
         "agent",
         "asked",
@@ -108,6 +109,7 @@ class RunRecord:
         self.thread_id = run_input.thread_id
         self.parent_run_id = run_input.parent_run_id
         self._request_id: str | None = None
+        self._stopping: asyncio.Event | None = None
         self.agent = program.agent_id
         self.loop = LoopHooks(self)
         self.wanted = wanted
@@ -217,6 +219,13 @@ class RunRecord:
         """Whether the run is being ended from outside or by ``ctx.abort``."""
         return isinstance(self.verdict, Stop | Fail)
 
+    async def until_cancelled(self) -> None:
+        """Wait until that is so."""
+        if self._stopping is None:
+            self._stopping = asyncio.Event()
+        while not self.cancelled:
+            await self._stopping.wait()
+
     @property
     def message_id(self) -> str | None:
         """The message that the event at hand belongs to, or that the loop works on."""
@@ -318,8 +327,7 @@ class RunRecord:
                 hint="call ctx.finish, ctx.interrupt and ctx.abort before the terminal",
             )
         if self.verdict is None:
-            self.verdict = verdict
-            self.unusual.add("verdict")
+            self._conclude(verdict)
             self.interruption.strike_from_elsewhere()
         raise EndRun
 
@@ -422,9 +430,14 @@ class RunRecord:
 
     def _stop(self, verdict: Verdict) -> None:
         if self.verdict is None and not self.ended:
-            self.verdict = verdict
-            self.unusual.add("verdict")
+            self._conclude(verdict)
             self.interruption.strike()
+
+    def _conclude(self, verdict: Verdict) -> None:
+        self.verdict = verdict
+        self.unusual.add("verdict")
+        if self._stopping is not None and self.cancelled:
+            self._stopping.set()
 
     def force(self) -> None:
         """Interrupt the run whatever it awaits, if it is being driven: a layer that hangs, too."""

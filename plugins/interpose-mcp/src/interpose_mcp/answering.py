@@ -7,14 +7,14 @@ call of them is executed between two passes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from uuid import uuid4
 
 from ag_ui.core import BaseEvent, CustomEvent, RunAgentInput, Tool, ToolCallResultEvent
 
-from interpose import CallRun, ToolResult
+from interpose import CallRun, RunContext, ToolResult
 from interpose_mcp.calling import MARKER
 from interpose_mcp.open_calls import OpenCalls, WrittenCall
 
@@ -37,6 +37,7 @@ Execute = Callable[[WrittenCall, Send], Awaitable[Answer]]
 
 
 async def answered(
+    ctx: RunContext,
     run_input: RunAgentInput,
     tools: Sequence[Tool],
     execute: Execute,
@@ -58,15 +59,20 @@ async def answered(
         ours = [call for call in waiting if call.name in names]
         if not ours:
             return
-        async for event in _executed(ours, execute):
+        async for event in _executed(ours, execute, ctx.until_cancelled()):
             yield event
-        if len(ours) < len(waiting):
+        if len(ours) < len(waiting) or ctx.cancelled:
             return
         stream = call_next(given, continues=True)
 
 
-async def _executed(calls: Sequence[WrittenCall], execute: Execute) -> AsyncIterator[BaseEvent]:
-    """Yield what the calls report while they run, and their results in the order of the calls."""
+async def _executed(
+    calls: Sequence[WrittenCall], execute: Execute, cancelled: Coroutine[Any, Any, None]
+) -> AsyncIterator[BaseEvent]:
+    """Yield what the calls report while they run, and their results in the order of the calls.
+
+    When the run is cancelled, the calls are, and nothing more is yielded.
+    """
     news: asyncio.Queue[BaseEvent | None] = asyncio.Queue()
     slots = asyncio.Semaphore(AT_ONCE)
 
@@ -75,12 +81,15 @@ async def _executed(calls: Sequence[WrittenCall], execute: Execute) -> AsyncIter
             return await execute(call, news.put_nowait)
 
     tasks = [asyncio.create_task(run(call), name=f"tool call {call.id}") for call in calls]
-    for task in tasks:
-        task.add_done_callback(lambda _: news.put_nowait(None))
+    ending = asyncio.create_task(cancelled)
+    for each in (*tasks, ending):
+        each.add_done_callback(lambda _: news.put_nowait(None))
     try:
         for call, task in zip(calls, tasks, strict=True):
             while not task.done() or not news.empty():
                 event = await news.get()
+                if ending.done():
+                    return
                 if event is not None:
                     yield event
             answer = task.result()
@@ -89,9 +98,9 @@ async def _executed(calls: Sequence[WrittenCall], execute: Execute) -> AsyncIter
             for event in answer.events:
                 yield event.model_copy(update=lane)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        for each in (*tasks, ending):
+            each.cancel()
+        await asyncio.gather(*tasks, ending, return_exceptions=True)
 
 
 def result_event(call: WrittenCall, result: ToolResult) -> ToolCallResultEvent:
@@ -113,8 +122,3 @@ def progress_event(call_id: str, value: Any, subagent_run_id: str | None = None)
     """Return the event that reports progress of a call."""
     told = {"toolCallId": call_id, "value": value}
     return CustomEvent(name=PROGRESS, value=told, subagent_run_id=subagent_run_id)
-
-
-def taken_names(tools: Collection[Tool]) -> set[str]:
-    """Return the names that tools have."""
-    return {tool.name for tool in tools}

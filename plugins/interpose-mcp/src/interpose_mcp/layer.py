@@ -30,6 +30,7 @@ from interpose_mcp.open_calls import WrittenCall
 from interpose_mcp.routes import Route
 from interpose_mcp.session import OnProgress
 from interpose_mcp.settings import McpSettings
+from interpose_mcp.stopping import Stopped, unless_cancelled
 
 if TYPE_CHECKING:
     from interpose.loop import ToolContext
@@ -84,10 +85,13 @@ class McpLayer(Middleware[S, Hub]):
             async for event in call_next(run_input):
                 yield event
             return
-        routes = await self._discovered(ctx, run_input.tools or ())
+        try:
+            routes = await unless_cancelled(ctx, self._discovered(ctx, run_input.tools or ()))
+        except Stopped:
+            return
         tools = [self.shown(route) for route in routes.values()]
         execute = partial(self._answer, routes)
-        async for event in answered(run_input, tools, execute, call_next):
+        async for event in answered(ctx, run_input, tools, execute, call_next):
             yield event
 
     async def _answer(self, routes: Mapping[str, Route], call: WrittenCall, send: Send) -> Answer:
@@ -123,9 +127,9 @@ class McpLayer(Middleware[S, Hub]):
         added = [self.shown(each) for name, each in routes.items() if name not in there]
         return ModelConfig(tools=(*static, *added)) if added else None
 
-    def resolve_tool(self, ctx: RunContext, name: str, /) -> ResolvedTool | None:  # noqa: ARG002
+    async def resolve_tool(self, ctx: RunContext, name: str, /) -> ResolvedTool | None:
         """Return the tool that a name stands for."""
-        route = (self.routes or {}).get(name)
+        route = (await self._discovered(ctx, ctx.input.tools or ())).get(name)
         if route is None:
             return None
         if name not in self.resolved:
