@@ -142,7 +142,7 @@ def call_events(calls: Pass, offered: Sequence[str] = ()) -> list[BaseEvent]:
 def results(events: Sequence[BaseEvent]) -> list[tuple[str, str]]:
     """Return the calls that were answered, in order, with what they were told."""
     return [
-        (event.tool_call_id, event.content)
+        (event.tool_call_id, str(event.content))
         for event in events
         if isinstance(event, ToolCallResultEvent)
     ]

@@ -92,9 +92,9 @@ def test_the_tools_are_declared_after_those_of_the_input() -> None:
     mine = Tool(name="mine", description="", parameters={"type": "object"})
     play(agent, asked=asked(tools=[mine]))
 
-    first, add, *rest = agent.inputs[0].tools or ()
+    first, add, *rest = list(agent.inputs[0].tools or ())
     assert (first, add.name, add.description) == (mine, "mcp__shop__add", "Add two numbers.")
-    assert set(add.parameters["properties"]) == {"a", "b"}
+    assert set((add.parameters or {})["properties"]) == {"a", "b"}
     assert [tool.name for tool in rest] == [
         "mcp__shop__broken",
         "mcp__shop__steps",
@@ -110,6 +110,7 @@ def test_a_tool_that_is_not_for_models_is_neither_shown_nor_run() -> None:
     assert results(played.events) == []
     assert "for frames" not in log
     outcome = end(played).outcome
+    assert isinstance(outcome, RunFinishedSuccessOutcome | None)
     assert outcome is None or outcome.pending_tool_call_ids == ["c1"]
 
 
