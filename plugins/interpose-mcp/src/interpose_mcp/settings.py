@@ -112,11 +112,15 @@ class ServerSettings(Settings):
         }
         for place, names in belongs.items():
             for name in names:
-                if place != places[0] and name in self.model_fields_set:
+                if place != places[0] and getattr(self, name) != self._default(name):
                     raise ValueError(f"`{name}` belongs to `{place}`, which is not given")
         if self.allow is not None and self.deny is not None:
             raise ValueError("give at most one of `allow` and `deny`")
         return self
+
+    @classmethod
+    def _default(cls, name: str) -> object:
+        return cls.model_fields[name].get_default(call_default_factory=True)
 
     @property
     def transport(self) -> Literal["http", "sse", "stdio", "python"]:
