@@ -34,6 +34,7 @@ from interpose_mcp.layer import McpLayer
 from interpose_mcp.proxied import answer, request_in
 from interpose_mcp.routes import Route, declared, is_name
 from interpose_mcp.settings import McpAppsSettings
+from interpose_mcp.stopping import Stopped, unless_cancelled
 
 MCP_APPS_ACTIVITY_TYPE: Final = "mcp-apps"
 """The type of the activities that a front end shows in a frame."""
@@ -57,6 +58,7 @@ class McpApps(McpLayer[McpAppsSettings]):
     def setup(self, ctx: RunContext, /) -> None:
         """Start with nothing to show."""
         super().setup(ctx)
+        self.clients: frozenset[str] = frozenset()
         self.to_show: dict[str, tuple[BaseEvent, ...]] = {}
 
     async def around_run(
@@ -65,21 +67,32 @@ class McpApps(McpLayer[McpAppsSettings]):
         """Answer what a frame asks, without the agent; else play the run."""
         asked = request_in(run_input.forwarded_props)
         if asked is None:
+            self.clients = frozenset(tool.name for tool in run_input.tools or ())
             async for event in super().around_run(ctx, run_input, call_next):
                 yield event
             return
         thread, run = run_input.thread_id, run_input.run_id
         yield RunStartedEvent(thread_id=thread, run_id=run)
-        result = await answer(asked, self.shared, self.sessions, ctx.log)
+        try:
+            result = await unless_cancelled(ctx, answer(asked, self.shared, self.sessions, ctx.log))
+        except Stopped:
+            return
         yield RunFinishedEvent(thread_id=thread, run_id=run, result=result)
 
     def named(
         self, found: Mapping[str, tuple[McpTool, ...]], taken: Collection[str]
     ) -> dict[str, Route]:
-        """Return the tools by their own names: :class:`MiddlewareError` when two are alike."""
+        """Return the tools by their own names.
+
+        :class:`MiddlewareError` when one is a tool of two servers, or of the agent, too;
+        :class:`Reject` when it is one of the client, who chose the name.
+        """
         routes: dict[str, Route] = {}
         for server, tools in found.items():
             for tool in tools:
+                if not is_name(tool.name):
+                    self._leave_out(server, tool.name)
+                    continue
                 other = routes.get(tool.name)
                 if other is not None:
                     raise MiddlewareError(
@@ -87,16 +100,27 @@ class McpApps(McpLayer[McpAppsSettings]):
                         f"{tool.name!r}, and mcp.apps keeps plain names",
                         hint=f"add {tool.name!r} to `deny` of one of them",
                     )
-                if is_name(tool.name):
-                    routes[tool.name] = Route(tool.name, server, tool)
-        both = sorted(routes.keys() & set(taken))
-        if both:
-            raise Reject(
-                "mcp-tool-clash",
-                f"Two tools have one name: {', '.join(both)}. One is of an MCP server.",
-                status=400,
-            )
+                routes[tool.name] = Route(tool.name, server, tool)
+        for name, route in routes.items():
+            if name in self.clients:
+                raise Reject(
+                    "mcp-tool-clash",
+                    f"The tool {name!r} of the client has the name of a tool of an MCP server.",
+                    status=400,
+                )
+            if name in taken:
+                raise MiddlewareError(
+                    f"the MCP server {route.server!r} and the agent both have a tool {name!r}, "
+                    "and mcp.apps keeps plain names",
+                    hint=f"add {name!r} to `deny` of the server {route.server!r}",
+                )
         return routes
+
+    def _leave_out(self, server: str, name: str) -> None:
+        self.shared.warn_once(
+            f"the tool {name!r} of the MCP server {server!r} is left out: "
+            "no model may call a tool by that name"
+        )
 
     def shown(self, route: Route) -> Tool:
         """Return a tool as the model is shown it; it names the UI resource."""
@@ -136,5 +160,7 @@ class McpApps(McpLayer[McpAppsSettings]):
 
     @on(ToolCallResultEvent)
     def call_answered(self, ctx: RunContext, event: ToolCallResultEvent) -> Result:  # noqa: ARG002
-        """Let the activity follow the result."""
-        return [event, *self.to_show.pop(event.tool_call_id, ())]
+        """Let the activity follow the result, in the lane of the same subagent."""
+        activities = self.to_show.pop(event.tool_call_id, ())
+        lane = {"subagent_run_id": event.subagent_run_id}
+        return [event, *(activity.model_copy(update=lane) for activity in activities)]

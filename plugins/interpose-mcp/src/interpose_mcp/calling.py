@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from mcp.types import CallToolResult
+from mcp_types import SERVER_INFO_META_KEY
 
 from interpose import ToolResult
 from interpose_mcp.failures import McpFailure
@@ -17,6 +18,7 @@ from interpose_mcp.session import OnProgress, Session
 
 MARKER: Final = "ag-ui:tool-result"
 """Where ``metadata`` of a result says that it is an error."""
+_OF_THE_PROTOCOL: Final = ("resultType", "ttlMs", "cacheScope")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +93,23 @@ def outcome_of(result: CallToolResult) -> Outcome:
         for part in raw.get("content") or ()
         if part.get("type") == "text" and isinstance(part.get("text"), str)
     ]
-    content = "\n".join(texts) or compact(raw.get("content", []))
-    return Outcome(ToolResult(content, content if result.is_error else None), raw)
+    text = "\n".join(texts)
+    content = text or compact(raw.get("content", []))
+    return Outcome(ToolResult(content, text if result.is_error else None), raw)
 
 
 def plain(result: Any) -> dict[str, Any]:
-    """Return a result of the SDK as the JSON that the server sent."""
+    """Return a result of the SDK as the JSON that the server sent.
+
+    What newer protocols add for the client's own use is left out, so that a front end is given
+    the same whichever protocol was agreed on.
+    """
     raw: dict[str, Any] = result.model_dump(by_alias=True, exclude_unset=True, mode="json")
-    raw.pop("resultType", None)  # newer protocols say with it that this is a result
+    for name in _OF_THE_PROTOCOL:
+        raw.pop(name, None)
+    meta = raw.get("_meta")
+    if isinstance(meta, dict) and meta.pop(SERVER_INFO_META_KEY, None) is not None and not meta:
+        del raw["_meta"]
     return raw
 
 
@@ -110,9 +121,13 @@ def compact(value: Any) -> str:
 def parsed(text: str) -> dict[str, Any]:
     """Return the arguments that a model wrote; :class:`ValueError` if they are no object."""
     try:
-        found = json.loads(text) if text.strip() else {}
-    except ValueError:
+        found = json.loads(text, parse_constant=_refuse) if text.strip() else {}
+    except (ValueError, RecursionError):
         raise ValueError("The arguments are not JSON.") from None
     if not isinstance(found, dict):
         raise ValueError("The arguments are not a JSON object.")  # noqa: TRY004 - as the one above
     return found
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)  # Python reads NaN and Infinity, which JSON does not have

@@ -58,6 +58,7 @@ class Hub:
         self._entries = {id_: _Entry(target) for id_, target in targets.items()}
         self._sessions: set[Session] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._warned: set[str] = set()
 
     async def tools(self, server: str) -> tuple[Tool, ...]:
         """Return the tools of a server that can be offered. :class:`McpFailure` when it cannot be listed."""
@@ -123,6 +124,12 @@ class Hub:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.gather(*(session.close() for session in tuple(self._sessions)))
+
+    def warn_once(self, text: str) -> None:
+        """Tell the operator something that is so in every run, the first time only."""
+        if text not in self._warned:
+            self._warned.add(text)
+            self.log.warning("{}", text)
 
     def _start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Start work that outlives the run which needs it first."""
