@@ -21,7 +21,7 @@ from mcp_shop import gate
 from playing import Played
 
 from interpose import CallTool, Deny, Middleware, RunContext, Skip, ToolCall, ToolResult
-from interpose.loop import LoopAgent, agent_tool
+from interpose.loop import LoopAgent, ToolContext, agent_tool
 from interpose.loop import tool as loop_tool
 from interpose.payloads import ToolDecision
 from interpose_mcp import server_hash
@@ -58,6 +58,12 @@ def test_the_loop_executes_a_call_and_the_activity_follows_its_result() -> None:
         "toolInput": {"n": 2},
     }
     assert model.told() == ["cart {'n': 2}", "plain {}"]
+    assert [message.role for message in model.requests[1].messages] == [
+        "user",
+        "assistant",
+        "tool",
+        "tool",
+    ]
     assert played.result.text == "done"
 
 
@@ -176,6 +182,34 @@ def test_a_subagents_call_is_answered_and_shown_in_its_lane() -> None:
         ("TOOL_CALL_RESULT", begun.subagent_run_id),
         ("ACTIVITY_SNAPSHOT", begun.subagent_run_id),
     ]
+
+
+def test_a_call_that_a_layer_repeats_is_shown_once() -> None:
+    class Again(Middleware):
+        may_repeat = True
+
+        async def around_tool_call(
+            self, ctx: RunContext, call: ToolCall, call_next: CallTool
+        ) -> ToolResult:
+            await call_next(call)
+            return await call_next(call)
+
+    shop = cart()
+    model = Spy(calls(("cart", {"n": 1})), "done")
+    played = loop([Again, apps(here(shop=shop))], model)
+    assert len(shop.called) == 2
+    assert told(played) == ["result call-1-1", "activity {'n': 1}"]
+
+
+def test_an_activity_of_somebody_else_is_left_alone() -> None:
+    @loop_tool
+    def draws(ctx: ToolContext) -> str:
+        """Show something."""
+        ctx.emit(ActivitySnapshotEvent(message_id="x", activity_type="chart", content={}))
+        return "drawn"
+
+    played = loop([apps(here(shop=cart()))], Spy(calls("draws"), "done"), [draws])
+    assert [activity.message_id for activity in activities(played.events)] == ["x"]
 
 
 def test_a_tool_of_the_loop_itself_is_not_shown() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from ag_ui.core import (
@@ -19,6 +19,7 @@ from ag_ui.core import (
 from mcp.types import Tool as McpTool
 
 from interpose import (
+    DROP,
     CallRun,
     LifespanContext,
     MiddlewareError,
@@ -35,6 +36,9 @@ from interpose_mcp.proxied import answer, request_in
 from interpose_mcp.routes import Route, declared, is_name
 from interpose_mcp.settings import McpAppsSettings
 from interpose_mcp.stopping import Stopped, unless_cancelled
+
+if TYPE_CHECKING:
+    from interpose.loop import ToolContext
 
 MCP_APPS_ACTIVITY_TYPE: Final = "mcp-apps"
 """The type of the activities that a front end shows in a frame."""
@@ -59,7 +63,8 @@ class McpApps(McpLayer[McpAppsSettings]):
         """Start with nothing to show."""
         super().setup(ctx)
         self.clients: frozenset[str] = frozenset()
-        self.to_show: dict[str, tuple[BaseEvent, ...]] = {}
+        self.calls: dict[str, str] = {}
+        self.to_show: dict[str, ActivitySnapshotEvent] = {}
 
     async def around_run(
         self, ctx: RunContext, run_input: RunAgentInput, call_next: CallRun, /
@@ -153,14 +158,24 @@ class McpApps(McpLayer[McpAppsSettings]):
             ),
         )
 
-    def settled(self, call_id: str, events: tuple[BaseEvent, ...]) -> None:
-        """Keep an activity until the result of the loop's call comes by."""
-        if events:
-            self.to_show[call_id] = events
+    def settled(self, ctx: ToolContext, events: tuple[BaseEvent, ...]) -> None:
+        """Send an activity of a call of the loop, so that layers further in see it, too."""
+        for event in events:
+            if isinstance(event, ActivitySnapshotEvent):
+                self.calls[event.message_id] = ctx.call_id
+                ctx.emit(event)
+
+    @on(ActivitySnapshotEvent)
+    def activity_sent(self, ctx: RunContext, event: ActivitySnapshotEvent) -> Result:  # noqa: ARG002
+        """Keep an activity of our own until the result of its call comes by."""
+        call = self.calls.pop(event.message_id, None)
+        if call is None:
+            return event
+        self.to_show[call] = event
+        return DROP
 
     @on(ToolCallResultEvent)
     def call_answered(self, ctx: RunContext, event: ToolCallResultEvent) -> Result:  # noqa: ARG002
-        """Let the activity follow the result, in the lane of the same subagent."""
-        activities = self.to_show.pop(event.tool_call_id, ())
-        lane = {"subagent_run_id": event.subagent_run_id}
-        return [event, *(activity.model_copy(update=lane) for activity in activities)]
+        """Let the activity follow the result."""
+        activity = self.to_show.pop(event.tool_call_id, None)
+        return event if activity is None else [event, activity]

@@ -143,10 +143,10 @@ class McpLayer(Middleware[S, Hub]):
             await ctx.progress(_told(progress, total, message))
 
         outcome = await self._called(route, arguments, reported)
-        self.settled(ctx.call_id, self.following(route, arguments, outcome))
+        self.settled(ctx, self.following(route, arguments, outcome))
         return outcome.result
 
-    def settled(self, call_id: str, events: tuple[BaseEvent, ...]) -> None:
+    def settled(self, ctx: ToolContext, events: tuple[BaseEvent, ...]) -> None:
         """Take the events that are to follow the result of a call of the loop."""
 
     # Discovery -------------------------------------------------------------------------------
