@@ -647,6 +647,30 @@ def test_a_part_that_needs_settings_is_planned_with_those_that_are_given(tmp_pat
     assert checks["plan"].says == "guard"
 
 
+def test_each_part_is_planned_with_the_settings_that_are_its_own(tmp_path: Path) -> None:
+    source = f"""{HEAD}
+class Words(Settings):
+    words: str
+
+
+class Guard(Middleware[Words]):
+    pass
+
+
+@hookimpl
+def interpose_middlewares():
+    return {{"first": Guard, "second": Guard}}
+"""
+    options = ["middleware.guard-first.words=damn", "middleware.guard-second.words=darn"]
+    checks = load(tmp_path / "a", source, plugins={"guard": "acme_guard"}, options=options)
+    assert wrong_in(checks).get("plan") is None
+    assert checks["plan"].says == "guard.first, guard.second"
+    checks = load(tmp_path / "b", source, plugins={"guard": "acme_guard"}, options=options[:1])
+    assert checks["plan"].says == (
+        "guard.first; guard.second needs settings, as --set middleware.guard-second.words=..."
+    )
+
+
 def test_settings_that_do_not_fit_are_told(tmp_path: Path) -> None:
     checks = load(tmp_path, NEEDY, options=["middleware.guard.wrods=damn"])
     assert {problem.code for problem in checks["plan"].problems} == {

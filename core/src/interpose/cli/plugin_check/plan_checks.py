@@ -32,21 +32,18 @@ def plan_check(
     planned: list[str] = []
     left_out: list[str] = []
     problems: list[Problem] = []
-    for each in contributions:
-        for part in each.parts.values():
-            tell("plan", f'making a plan with the {part.kind} "{part.name}"')
-            table = f"{SECTIONS[part.kind]}.{_table(part)}"
-            found = tuple(_plan(part, discovery, options))
-            if (
-                found
-                and all(problem.code in _UNSET for problem in found)
-                and not _set(table, options)
-            ):
-                left_out.append(f"{part.name} needs settings, as --set {table}.{_first(part)}=...")
-                continue
-            problems += found
-            if not found:
-                planned.append(part.name)
+    parts = {_path(part): part for each in contributions for part in each.parts.values()}
+    for table, part in parts.items():
+        tell("plan", f'making a plan with the {part.kind} "{part.name}"')
+        others = tuple(f"{other}." for other in parts if other != table)
+        own = [option for option in options if not option.startswith(others)]
+        found = tuple(_plan(part, discovery, own))
+        if found and all(problem.code in _UNSET for problem in found) and not _set(table, own):
+            left_out.append(f"{part.name} needs settings, as --set {table}.{_first(part)}=...")
+            continue
+        problems += found
+        if not found:
+            planned.append(part.name)
     if left_out and not (planned or problems):
         return Check("plan", skipped="; ".join(left_out))
     return checked("plan", "; ".join([", ".join(planned) or "none", *left_out]), problems)
@@ -90,6 +87,10 @@ def _needs(part: RegisteredPart) -> tuple[Capability[Any], ...]:
         with suppress(Exception):
             said = part.target.declare(settings_class(part.target)())
     return (*said.requires, *said.optional_requires)
+
+
+def _path(part: RegisteredPart) -> str:
+    return f"{SECTIONS[part.kind]}.{_table(part)}"
 
 
 def _table(part: RegisteredPart) -> str:
