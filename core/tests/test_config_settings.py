@@ -175,6 +175,39 @@ def test_a_variable_says_dashes_and_capitals_as_the_file_spells_them(tmp_path: P
     assert said.settings("agents", "a").headers == {"X-Tenant": "variable"}
 
 
+class Server(Settings):
+    url: str = "none"
+    tools: tuple[str, ...] = ()
+    headers: Mapping[str, SecretStr] = Field(default={})
+
+
+class Servers(Settings):
+    servers: Mapping[str, Server]
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "said"),
+    [
+        ("DOCS__TOOLS", '["one", "two"]', {"tools": ("one", "two")}),
+        ("DOCS__HEADERS", '{"X-Key": "1"}', {"headers": {"X-Key": SecretStr("1")}}),
+        ("DOCS__HEADERS__KEY", '["1"]', {"headers": {"key": SecretStr('["1"]')}}),
+        ("DOCS__HEADERS__KEY", "123", {"headers": {"key": SecretStr("123")}}),
+        ("DOCS", '{"tools": ["one"]}', {"tools": ("one",)}),
+    ],
+)
+def test_a_variable_reaches_into_a_table_of_tables(
+    variable: str, text: str, said: dict[str, Any], tmp_path: Path
+) -> None:
+    found = Said(
+        tmp_path,
+        '[middleware.a]\nuse = "many"\nservers.docs.url = "u"\n',
+        environ={f"INTERPOSE__MIDDLEWARE__A__SERVERS__{variable}": text},
+        models={"many": Servers},
+    )
+    server = found.settings("middleware", "a").servers["docs"]
+    assert server.model_dump(exclude_unset=True) == {"url": "u", **said}
+
+
 def test_an_id_may_be_a_word_that_models_use_themselves(tmp_path: Path) -> None:
     ids = ("copy", "json", "model-config", "model-fields", "class", "schema")
     said = Said(

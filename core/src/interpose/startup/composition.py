@@ -13,9 +13,10 @@ import types
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, RootModel, ValidationError, create_model
+from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
@@ -183,6 +184,19 @@ class _OneVariable(EnvSettingsSource):
 
     def _load_env_vars(self) -> Mapping[str, str | None]:
         return self._only
+
+    def next_field(
+        self,
+        field: FieldInfo | Any | None,
+        key: str,
+        case_sensitive: bool | None = None,  # noqa: FBT001 - it overrides
+    ) -> FieldInfo | None:
+        """Follow any mapping to the type of its values, as the source itself follows a dict."""
+        annotation = field.annotation if isinstance(field, FieldInfo) else field
+        origin = get_origin(annotation)
+        if isinstance(origin, type) and issubclass(origin, Mapping):
+            return FieldInfo.from_annotation(get_args(annotation)[-1])
+        return super().next_field(field, key, case_sensitive)
 
 
 def _read(
