@@ -89,6 +89,7 @@ _HEADINGS = {
     "model": '[models.<id>] use = "{}"',
     "middleware": '[middleware.<id>] use = "{}"',
 }
+_HOOKS = {"middleware": "interpose_middlewares", "model": "interpose_models"}
 
 
 def page() -> str:
@@ -137,9 +138,11 @@ def _of_parts() -> Iterator[Section]:
             if attribute:
                 model = settings_class(getattr(found, attribute))
                 yield _of_part("middleware", name, model, home)
-            else:
-                for factory in found.interpose_models().values():
-                    yield _of_part("model", name, settings_class(factory), home)
+                continue
+            for kind, hook in _HOOKS.items():
+                for key, part in getattr(found, hook, dict)().items():
+                    use = name if key == name else f"{name}.{key}"
+                    yield _of_part(kind, use, settings_class(part), home)
 
 
 def _of_part(kind: str, name: str, model: type[BaseModel], home: str = "") -> Section:
@@ -171,6 +174,9 @@ def _rows(schema: Schema, definitions: Schema, prefix: str = "") -> Iterator[tup
         inner = _resolved(field, definitions)
         if "properties" in inner:
             yield from _rows(inner, definitions, f"{key}.")
+        values = inner.get("additionalProperties")
+        if isinstance(values, dict) and "$ref" in values:
+            yield from _rows(_resolved(values, definitions), definitions, f"{key}.<id>.")
 
 
 def _resolved(field: Schema, definitions: Schema) -> Schema:

@@ -88,10 +88,8 @@ def test_the_servers_of_the_readme_are_valid() -> None:
 def test_its_variables_set_headers_and_lists(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = section("Servers")
-    names = re.findall(r"`(INTERPOSE__\w+)`", text)
-    [(of_all, value)] = re.findall(r"`(INTERPOSE__\w+)='(.*?)'`", text)
-    assert [name.rpartition("__")[2] for name in names] == ["AUTHORIZATION", "X_API_KEY"]
+    table = section("Secrets and variables")
+    one, several, allow = re.findall(r"^\| `(INTERPOSE__\w+)`", table, re.MULTILINE)
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "interpose.toml"
     file.write_text('[agent]\nuse = "scripted"\n' + SERVERS, encoding="utf-8")
@@ -99,8 +97,7 @@ def test_its_variables_set_headers_and_lists(
         monkeypatch.setenv(name, "from the file")
 
     def docs() -> ServerSettings:
-        given = Namespace(config=[], set=[], debug=False)
-        with configuration(given) as found:
+        with configuration(Namespace(config=[], set=[], debug=False)) as found:
             [layer] = found.layers
         assert isinstance(layer.settings, McpToolsSettings)
         return layer.settings.servers["docs"]
@@ -109,17 +106,19 @@ def test_its_variables_set_headers_and_lists(
         return {name: value.get_secret_value() for name, value in docs().headers.items()}
 
     assert headers() == {"authorization": "from the file"}
-    monkeypatch.setenv(names[0], "Bearer one")
+    monkeypatch.setenv(one, "Bearer one")
     assert headers() == {"authorization": "Bearer one"}
-    monkeypatch.setenv(names[1], "two")
-    assert headers() == {"authorization": "Bearer one", "x_api_key": "two"}
+    with monkeypatch.context() as patch:
+        patch.setenv(several, '{"x-api-key": "two"}')
+        assert headers() == {"authorization": "Bearer one", "x-api-key": "two"}
+    monkeypatch.setenv(f"{several}__X_API_KEY", "three")
+    assert headers() == {"authorization": "Bearer one", "x_api_key": "three"}
     more = SERVERS.replace("headers = { auth", 'headers = { x-api-key = "", auth')
     file.write_text('[agent]\nuse = "scripted"\n' + more, encoding="utf-8")
-    assert headers() == {"authorization": "Bearer one", "x-api-key": "two"}
+    assert headers() == {"authorization": "Bearer one", "x-api-key": "three"}
     assert docs().allow == {"search", "read"}
-    monkeypatch.setenv(of_all, value)
+    monkeypatch.setenv(allow, '["search"]')
     assert docs().allow == {"search"}
-    assert docs().url == "https://docs.example.org/mcp"
 
 
 def test_the_readme_says_what_the_code_says() -> None:
