@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
+from mcp import MCPError
+from mcp_types import CONNECTION_CLOSED, INVALID_PARAMS, METHOD_NOT_FOUND, REQUEST_TIMEOUT
+
+from interpose_mcp.http import Fault
 from interpose_mcp.settings import ServerSettings
 
 if TYPE_CHECKING:
@@ -32,6 +36,32 @@ class ConnectFailed(McpFailure):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, executed=False)
+
+
+_TEXTS: Final[Mapping[int, str]] = {
+    Fault.NOT_SENT: "The MCP server {0} could not be reached.",
+    Fault.BROKEN: "The connection to the MCP server {0} ended during the call.",
+    Fault.REDIRECT: "The MCP server {0} answered with a redirect, and none is followed.",
+    Fault.COMPRESSED: "The MCP server {0} gave a compressed answer, and none is taken.",
+    Fault.TOO_LARGE: "The answer of the MCP server {0} is too large.",
+    Fault.SESSION_GONE: "The MCP server {0} has ended the session.",
+    Fault.STATUS: "The MCP server {0} answered with an error of HTTP.",
+    INVALID_PARAMS: "The MCP server {0} does not accept the arguments.",
+    METHOD_NOT_FOUND: "The MCP server {0} cannot do that.",
+    REQUEST_TIMEOUT: "The MCP server {0} took longer than {1:g} s.",
+}
+_OTHER: Final = "The MCP server {0} answered with an error ({2})."
+_NOT_EXECUTED: Final = frozenset({Fault.NOT_SENT, Fault.SESSION_GONE, METHOD_NOT_FOUND})
+
+
+def failure_of(error: MCPError, server: str, *, seconds: float, still_open: bool) -> McpFailure:
+    """Return what may be said of an error of the protocol: its kind, never its text."""
+    code, text = error.code, _TEXTS.get(error.code, _OTHER)
+    ended = not still_open or error.message.startswith("SSE stream ")
+    if code == CONNECTION_CLOSED and ended:  # a server may use this code for what it likes
+        code, text = Fault.BROKEN, _TEXTS[Fault.BROKEN]
+    told = text.format(repr(server), seconds, code)
+    return McpFailure(told, executed=code not in _NOT_EXECUTED)
 
 
 def leaves(error: BaseException) -> Iterator[BaseException]:

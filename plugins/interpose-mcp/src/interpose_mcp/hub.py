@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Coroutine, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from contextvars import copy_context
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from mcp.types import Tool
 
-from interpose_mcp.failures import McpFailure
+from interpose import StartupError, UsageError
+from interpose_mcp.failures import ConnectFailed, McpFailure
 from interpose_mcp.routes import sound
 from interpose_mcp.session import Session
 from interpose_mcp.settings import McpSettings
@@ -27,18 +29,20 @@ REST: Final = 30.0
 
 @dataclass(slots=True)
 class _Entry:
-    """What is known of one server. ``changes`` counts what makes a listing old."""
+    """What is known of one server."""
 
     target: Target
     session: Session | None = None
+    """The session that listings are read in; the one that runs share, if they do."""
     opening: asyncio.Task[Session] | None = None
     listing: asyncio.Task[tuple[Tool, ...]] | None = None
     tools: tuple[Tool, ...] | None = None
-    failed: McpFailure | None = None
-    changes: int = 0
+    failed: str | None = None
     read_at: float = 0.0
-    kept: bool = False
-    """Whether a session is open that would tell of changes."""
+    changes: int = 0
+    """Counts what makes a listing old."""
+    listed: int = 0
+    """The count when the listing that runs last was asked for."""
 
 
 class Hub:
@@ -59,38 +63,61 @@ class Hub:
         self._sessions: set[Session] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._warned: set[str] = set()
+        self._context = copy_context()
+        self._closed = False
 
     async def tools(self, server: str) -> tuple[Tool, ...]:
-        """Return the tools of a server that can be offered. :class:`McpFailure` when it cannot be listed."""
+        """Return the tools of a server that can be offered; :class:`McpFailure` without a list."""
         entry = self._entries[server]
         age = self._clock.monotonic() - entry.read_at
         if entry.failed is not None and age < REST:
-            raise entry.failed
-        if entry.tools is not None and (entry.kept or age < self._max_age):
+            raise McpFailure(entry.failed, executed=False)
+        hears = entry.session is not None and entry.session.hears
+        if entry.tools is not None and (hears or age < self._max_age):
             return entry.tools
-        if entry.listing is None or entry.listing.done():
-            entry.listing = self._start(self._list(entry))
-        return await asyncio.shield(entry.listing)
+        listing = entry.listing
+        if listing is None or listing.done() or entry.listed != entry.changes:
+            entry.listed = entry.changes
+            listing = entry.listing = self._start(self._list(entry))
+        return await asyncio.shield(listing)
 
     async def _list(self, entry: _Entry) -> tuple[Tool, ...]:
-        changes = entry.changes
+        entry.failed = None
         try:
-            session = await self._shared(entry)
-            tools, faults = sound(await session.tools())
+            session, changes, listed = await self._read(entry)
         except McpFailure as error:
-            entry.failed, entry.tools, entry.read_at = error, None, self._clock.monotonic()
+            if entry.listing is asyncio.current_task():
+                entry.failed, entry.tools = error.message, None
+                entry.read_at = self._clock.monotonic()
             raise
+        tools, faults = sound(listed)
         for name, fault in faults.items():
             self.log.warning(
                 "the tool {!r} of the MCP server {!r} is left out: {}", name, entry.target.id, fault
             )
-        entry.failed, entry.read_at = None, self._clock.monotonic()
-        entry.tools = tools if entry.changes == changes else None
-        entry.kept = session.is_open and session.tells_of_changes
-        if not entry.kept and entry.target.settings.session == "run":
+        if entry.changes == changes:
+            entry.tools, entry.read_at = tools, self._clock.monotonic()
+        if not session.hears and entry.target.settings.session == "run":
+            if entry.session is session:
+                entry.session = None
             self._start(session.close())
-            entry.session = None
         return tools
+
+    async def _read(self, entry: _Entry) -> tuple[Session, int, tuple[Tool, ...]]:
+        """Return a listing, in what session it was read, and how many changes came before it.
+
+        A session that has been there for a while may turn out to have ended: then in a new one.
+        """
+        known = entry.session
+        while True:
+            session = await self._shared(entry)
+            try:
+                await session.listen()
+                changes = entry.listed = entry.changes
+                return session, changes, await session.tools()
+            except McpFailure:
+                if session is not known or session.is_open:
+                    raise
 
     async def session(self, server: str) -> Session:
         """Return the session that all runs share. :class:`McpFailure` when there is none."""
@@ -104,26 +131,36 @@ class Hub:
         return await asyncio.shield(entry.opening)
 
     async def _opened(self, entry: _Entry) -> Session:
-        def changed() -> None:
-            entry.changes += 1
-            entry.tools, entry.kept = None, False
-
-        entry.session = await self.open(entry.target.id, changed)
+        entry.session = await self._connected(entry, listens=True)
         return entry.session
 
-    async def open(self, server: str, on_change: Any = None) -> Session:
+    async def open(self, server: str) -> Session:
         """Return a new session of the caller's own; the host ends it if nobody else does."""
-        session = await Session.open(self.targets[server], self.log, on_change)
+        return await self._connected(self._entries[server], listens=False)
+
+    async def _connected(self, entry: _Entry, *, listens: bool) -> Session:
+        id_ = entry.target.id
+        if self._closed:
+            raise ConnectFailed(f"The MCP server {id_!r} is not asked any more: the host ends.")
+
+        def changed() -> None:
+            entry.changes += 1
+            entry.tools = None
+
+        session = Session(entry.target, self.log, changed, self._sessions.discard, listens=listens)
         self._sessions.add(session)
-        session.when_ended(self._sessions.discard)
+        await session.connect()
         return session
 
     async def close(self) -> None:
         """End everything, side by side and in bounded time."""
-        for task in self._tasks:
+        self._closed = True
+        tasks = tuple(self._tasks)
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await asyncio.gather(*(session.close() for session in tuple(self._sessions)))
+        closing = [asyncio.create_task(session.close()) for session in self._sessions]
+        if tasks or closing:
+            await asyncio.wait([*tasks, *closing])
 
     def warn_once(self, text: str) -> None:
         """Tell the operator something that is so in every run, the first time only."""
@@ -133,7 +170,7 @@ class Hub:
 
     def _start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Start work that outlives the run which needs it first."""
-        task = asyncio.create_task(work)
+        task = asyncio.create_task(work, context=self._context.copy())
         self._tasks.add(task)
         task.add_done_callback(self._done)
         return task
@@ -149,11 +186,28 @@ async def hub(
     settings: McpSettings, ctx: LifespanContext, *, ui: bool = False
 ) -> AsyncGenerator[Hub]:
     """Return the hub of a layer. It connects to nothing before a run needs it."""
-    targets = {
-        id_: target_of(id_, server, ctx.folder, ui=ui) for id_, server in settings.servers.items()
-    }
+    targets = _targets(settings, ctx, ui=ui)
     made = Hub(targets, max_age=settings.max_age, clock=ctx.clock, log=ctx.log)
     try:
         yield made
     finally:
         await made.close()
+
+
+def _targets(settings: McpSettings, ctx: LifespanContext, *, ui: bool) -> dict[str, Target]:
+    """Return the targets of all servers. Raises once, with all that is wrong with them."""
+    found: dict[str, Target] = {}
+    wrong: list[UsageError] = []
+    for id_, server in settings.servers.items():
+        try:
+            found[id_] = target_of(id_, server, ctx.folder, ui=ui)
+        except UsageError as error:
+            wrong.append(error)
+    if len(wrong) > 1:
+        label = f"layer {ctx.layer_id!r}"
+        raise StartupError(
+            replace(each.problem, message=f"{label}: {each.message}") for each in wrong
+        )
+    if wrong:
+        raise wrong[0]
+    return found

@@ -23,17 +23,34 @@ from interpose import UsageError
 from interpose_mcp._version import __version__
 from interpose_mcp.failures import secrets_of
 from interpose_mcp.hashing import server_hash
-from interpose_mcp.http import PinnedClient
+from interpose_mcp.http import PinnedClient, SseClient, StreamableClient
 from interpose_mcp.settings import ServerSettings
+from interpose_mcp.streams import Watched
 
 UI_EXTENSION: Final = "io.modelcontextprotocol/ui"
 UI_MIME_TYPE: Final = "text/html;profile=mcp-app"
 
 
-class OnMessage(Protocol):
-    """Takes what the server sends by itself."""
+class Listener(Protocol):
+    """Who wants to know what a connection does by itself."""
 
-    async def __call__(self, message: Any, /) -> None: ...  # noqa: D102
+    async def heard(self, message: Any, /) -> None:
+        """Take what the server says without being asked."""
+
+    def lost(self, error: BaseException | None, /) -> None:
+        """Be told that nothing can be said or heard any more."""
+
+    def missed(self) -> None:
+        """Be told that the server's tools may have changed without a word."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """A client that is not connected yet. One task enters and leaves it."""
+
+    client: Client
+    http: StreamableClient | None = None
+    """What it sends its requests with, if it speaks streamable HTTP."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,35 +75,37 @@ class Target:
         """What must not be in any text."""
         return secrets_of(self.settings)
 
-    def client(self, on_message: OnMessage | None) -> Client:
-        """Return a client that is not connected yet. One task enters and leaves it."""
+    def connection(self, listener: Listener) -> Connection:
+        """Return a connection to be."""
+        settings = self.settings
+        if settings.url is None:
+            if settings.command is None:
+                return Connection(self._client(self.server, listener))
+            return Connection(self._client(_stdio(self._parameters(), listener), listener))
+        options: dict[str, Any] = {
+            "most": settings.max_response_bytes,
+            "trust_env": settings.trust_env,
+            "connecting": settings.connect_timeout,
+            "silence": settings.timeout + 30,
+        }
+        headers = {name: value.get_secret_value() for name, value in settings.headers.items()}
+        if settings.type == "sse":
+            sse = SseClient(settings.url, headers, on_lost=listener.lost, **options)
+            return Connection(self._client(_sse(settings.url, sse, listener), listener))
+        http = StreamableClient(settings.url, headers, on_gap=listener.missed, **options)
+        return Connection(self._client(_http(settings.url, http), listener), http)
+
+    def _client(self, transport: Any, listener: Listener) -> Client:
         ui = [advertise(UI_EXTENSION, {"mimeTypes": [UI_MIME_TYPE]})] if self.ui else None
         return Client(
-            self._transport(),
+            transport,
             mode=self.settings.protocol,
             client_info=Implementation(name="interpose-mcp", version=__version__),
-            message_handler=cast("Any", on_message),
+            message_handler=cast("Any", listener.heard),
             extensions=ui,
             cache=None,
             read_timeout_seconds=self.settings.timeout,
         )
-
-    def _transport(self) -> Any:
-        settings = self.settings
-        if settings.url is not None:
-            http = PinnedClient(
-                settings.url,
-                {name: value.get_secret_value() for name, value in settings.headers.items()},
-                most=settings.max_response_bytes,
-                trust_env=settings.trust_env,
-                timeout=settings.connect_timeout,
-            )
-            if settings.type == "sse":
-                return sse_client(settings.url, httpx_client_factory=_Only(http))
-            return _http(settings.url, http, settings.max_response_bytes)
-        if settings.command is not None:
-            return _stdio(self._parameters())
-        return self.server
 
     def _parameters(self) -> StdioServerParameters:
         settings = self.settings
@@ -95,17 +114,8 @@ class Target:
             args=list(settings.args),
             env={name: value.get_secret_value() for name, value in settings.env.items()},
             cwd=self.folder / (settings.cwd or "."),
+            encoding_error_handler="replace",
         )
-
-
-class _Only:
-    """A factory of clients that always gives the same one."""
-
-    def __init__(self, http: PinnedClient) -> None:
-        self._http = http
-
-    def __call__(self, *_: Any, **__: Any) -> PinnedClient:
-        return self._http
 
 
 def target_of(server: str, settings: ServerSettings, folder: Path, *, ui: bool = False) -> Target:
@@ -121,7 +131,7 @@ def _object(server: str, reference: str) -> Any:
         found: Any = import_module(module)
         for name in path.split("."):
             found = getattr(found, name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UsageError(
             f"{reference} could not be imported: {type(error).__name__}: {error}",
             where=where,
@@ -137,18 +147,36 @@ def _object(server: str, reference: str) -> Any:
 
 
 @asynccontextmanager
-async def _http(url: str, http: PinnedClient, most: int) -> AsyncGenerator[Any]:
-    async with http, streamable_http_client(url, http_client=http, max_sse_event_size=most) as it:
-        yield it
+async def _http(url: str, http: PinnedClient) -> AsyncGenerator[Any]:
+    async with (
+        http,
+        streamable_http_client(url, http_client=http, max_sse_event_size=http.most) as streams,
+    ):
+        yield streams
 
 
 @asynccontextmanager
-async def _stdio(parameters: StdioServerParameters) -> AsyncGenerator[Any]:
+async def _sse(url: str, http: PinnedClient, listener: Listener) -> AsyncGenerator[Any]:
+    def only(*_: Any, **__: Any) -> PinnedClient:
+        return http
+
+    async with sse_client(url, httpx_client_factory=only) as streams:
+        yield _watched(streams, listener)
+
+
+@asynccontextmanager
+async def _stdio(parameters: StdioServerParameters, listener: Listener) -> AsyncGenerator[Any]:
     """Start the server. What it says on standard error goes where that of this process goes."""
     if sys.__stderr__ is not None:
         async with stdio_client(parameters, errlog=sys.__stderr__) as streams:
-            yield streams
+            yield _watched(streams, listener)
         return
     with Path(os.devnull).open("w") as nowhere:  # noqa: ASYNC230 - it never blocks
         async with stdio_client(parameters, errlog=nowhere) as streams:
-            yield streams
+            yield _watched(streams, listener)
+
+
+def _watched(streams: Any, listener: Listener) -> Any:
+    """Return the streams of a transport that ends when its server does."""
+    read, write = streams
+    return Watched(read, lambda: listener.lost(None)), write
