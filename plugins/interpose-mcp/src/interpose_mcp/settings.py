@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Annotated, Final, Literal, Self
 from urllib.parse import urlsplit
 
+import httpx2
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from interpose import Settings
@@ -17,7 +18,24 @@ _REFERENCE: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _SERVER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _OF_THE_PROTOCOL: Final = frozenset(
-    {"host", "content-length", "transfer-encoding", "accept-encoding", "mcp-session-id"}
+    {
+        "accept",
+        "accept-encoding",
+        "connection",
+        "content-length",
+        "content-type",
+        "expect",
+        "host",
+        "last-event-id",
+        "mcp-method",
+        "mcp-name",
+        "mcp-protocol-version",
+        "mcp-session-id",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
 )
 
 
@@ -55,23 +73,27 @@ class ServerSettings(Settings):
     timeout: Seconds = 60
     """How long one request may take, in seconds."""
     max_response_bytes: Annotated[int, Field(ge=1024)] = 4 * 1024 * 1024
-    """How large one response over HTTP may be."""
+    """How large one response over HTTP may be."""  # the SDK allows SSE events of 1 MiB at most
 
     @field_validator("url")
     @classmethod
     def _url(cls, url: str | None) -> str | None:
         if url is None:
             return None
+        if not url.isprintable() or " " in url or "\\" in url:
+            raise ValueError(
+                "`url` holds a space, a backslash or a control character; write %20 or the like"
+            )
         try:
-            parts = urlsplit(url)
+            parts, sent = urlsplit(url), httpx2.URL(url)
             named = bool(parts.hostname) and parts.port != 0
-        except ValueError:
+        except (ValueError, httpx2.InvalidURL):
             raise ValueError("`url` is not an address, as https://example.org/mcp") from None
-        if parts.scheme not in {"http", "https"} or not named or url != url.strip():
+        if parts.scheme not in {"http", "https"} or not named or not sent.host:
             raise ValueError("`url` begins with http:// or https:// and names a host")
         if "@" in parts.netloc:
             raise ValueError("`url` holds no name and no password; use `headers`")
-        if parts.fragment:
+        if "#" in url:
             raise ValueError("`url` has no fragment (#...)")
         return url
 
@@ -84,13 +106,39 @@ class ServerSettings(Settings):
             if name.lower() in _OF_THE_PROTOCOL:
                 raise ValueError(f"the header {name} is the protocol's own, and cannot be set")
             text = value.get_secret_value()
-            if not text.isascii() or not text.isprintable():
-                raise ValueError(f"the value of the header {name} is not printable ASCII")
+            if not text.isascii() or not text.isprintable() or text != text.strip():
+                raise ValueError(
+                    f"the value of the header {name} is not printable ASCII, or has spaces around"
+                )
         folded = [name.lower() for name in headers]
         twice = sorted({name for name in folded if folded.count(name) > 1})
         if twice:
             raise ValueError(f"the header {twice[0]} is there twice, in different spellings")
         return headers
+
+    @field_validator("command")
+    @classmethod
+    def _command(cls, command: str | None) -> str | None:
+        if command is not None and (not command.strip() or "\0" in command):
+            raise ValueError("`command` names a program")
+        return command
+
+    @field_validator("args")
+    @classmethod
+    def _args(cls, args: tuple[str, ...]) -> tuple[str, ...]:
+        if any("\0" in arg for arg in args):
+            raise ValueError("no program can be given an argument with a NUL in it")
+        return args
+
+    @field_validator("env")
+    @classmethod
+    def _env(cls, env: Mapping[str, SecretStr]) -> Mapping[str, SecretStr]:
+        for name, value in env.items():
+            if not name or "=" in name or "\0" in name:
+                raise ValueError(f"{name!r} is not the name of a variable")
+            if "\0" in value.get_secret_value():
+                raise ValueError(f"the value of the variable {name} has a NUL in it")
+        return env
 
     @field_validator("python")
     @classmethod
