@@ -72,7 +72,15 @@ def test_every_block_of_the_readme_is_tried() -> None:
         (WORKED[2], "app.py", "embed/app.py"),
         *(
             (WORKED[3], name, f"loop/{name}")
-            for name in ("tools.py", "layers.py", "app.py", "interpose.toml", "provider.toml")
+            for name in (
+                "tools.py",
+                "layers.py",
+                "app.py",
+                "hotels.py",
+                "interpose.toml",
+                "provider.toml",
+                "mcp.toml",
+            )
         ),
         (WORKED[4], "upstream.toml", "gateway/upstream.toml"),
         (WORKED[4], "interpose.toml", "gateway/interpose.toml"),
