@@ -419,7 +419,7 @@ def test_a_listing_that_takes_too_long_as_a_whole_is_given_up(cli: CommandLine) 
     sys.modules.pop("slow_here", None)
     [server] = listed(outcome).values()
     assert (outcome.code, server["server"]) == (1, "slow")
-    assert server["problem"] == "It did not list its tools within 4 s."
+    assert "took longer than 4 s" in server["problem"]
 
 
 # Secrets ----------------------------------------------------------------------------------------
