@@ -67,11 +67,12 @@ def test_each_transport_carries_a_run_and_what_its_frame_asks(
     apps: Served, apps_over_sse: Served, transport: str, protocol: str
 ) -> None:
     command, *args = stdio_command()
-    server: dict[str, Any] = {
+    each: dict[str, dict[str, Any]] = {
         "http": {"url": apps.url},
         "sse": {"url": apps_over_sse.url, "type": "sse"},
         "stdio": {"command": command, "args": args},
-    }[transport]
+    }
+    server = each[transport]
     servers = {"s": {**server, "protocol": protocol}}
     agent = Calling([("c1", "clock", '{"zone": "CET"}'), ("c2", "add", '{"a": 1, "b": 2}')])
     [played] = play(servers, run_input(), agent=agent)
@@ -129,6 +130,16 @@ def test_a_loop_calls_and_shows_a_tool_of_a_real_server(apps: Served) -> None:
 def test_what_is_refused_makes_no_request(apps: Served, asked: dict[str, Any]) -> None:
     answer({"s": {"url": apps.url, "deny": ["deny_me"]}}, asked)
     assert apps.requests() == []
+
+
+@pytest.mark.parametrize("protocol", ["auto", "legacy"])
+def test_a_server_is_told_that_its_pages_can_be_shown(apps: Served, protocol: str) -> None:
+    answer({"s": {"url": apps.url, "protocol": protocol}}, proxied("ping", {}, serverId="s"))
+    first, *_ = apps.requests()
+    told = json.dumps(first["params"])
+    assert first["rpc"] == {"auto": "server/discover", "legacy": "initialize"}[protocol]
+    page = '{"mimeTypes": ["text/html;profile=mcp-app"]}'
+    assert f'"extensions": {{"io.modelcontextprotocol/ui": {page}}}' in told
 
 
 def test_a_frame_has_one_session_which_is_ended(apps: Served) -> None:

@@ -68,7 +68,9 @@ def check(url: str) -> None:
             await play(host, run_input())
             names = chosen(agent.inputs[0].tools or ())
             # Each call is a pass of its own: a model reads the one result before the next call.
-            agent.passes = [[(name, name, json.dumps(ARGUMENTS.get(name, {})))] for name in names]
+            agent.passes = tuple(
+                [(name, name, json.dumps(ARGUMENTS.get(name, {})))] for name in names
+            )
             agent.inputs.clear()
             content = shown(await play(host, run_input()), names)
             assert content["serverHash"] == server_hash("http", url)
@@ -100,7 +102,7 @@ async def read(host: Host, uri: str, named: dict[str, str]) -> None:
     played = await play(host, proxied("resources/read", {"uri": uri}, **named))
     last = played.events[-1]
     assert isinstance(last, RunFinishedEvent)
-    [page] = last.result["contents"]
+    [page] = (last.result or {})["contents"]
     assert (page["uri"], page["mimeType"]) == (uri, "text/html;profile=mcp-app")
     assert "<" in page["text"]
 

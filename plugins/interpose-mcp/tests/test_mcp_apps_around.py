@@ -78,7 +78,7 @@ def test_a_layer_sees_and_changes_what_a_frame_is_answered() -> None:
     class Marks(Middleware):
         @on(RunFinishedEvent)
         def finished(self, ctx: RunContext, event: RunFinishedEvent) -> RunFinishedEvent:
-            return event.model_copy(update={"result": {**event.result, "seen": True}})
+            return event.model_copy(update={"result": {**(event.result or {}), "seen": True}})
 
     assert answered(here(shop=pays()), Layer(Marks), **PAY) == {**raw("paid"), "seen": True}
 

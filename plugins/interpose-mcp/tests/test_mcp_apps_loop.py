@@ -176,7 +176,7 @@ def test_a_subagents_call_is_answered_and_shown_in_its_lane() -> None:
         (event.type.value, event.subagent_run_id)
         for event in played.events
         if isinstance(event, ActivitySnapshotEvent)
-        or (isinstance(event, ToolCallResultEvent) and event.content.startswith("cart"))
+        or (isinstance(event, ToolCallResultEvent) and str(event.content).startswith("cart"))
     ]
     assert lanes == [
         ("TOOL_CALL_RESULT", begun.subagent_run_id),

@@ -33,6 +33,14 @@ SHOP_HASH = server_hash("python", "shop")
 BOUND = str({"server_id": "shop", "server_hash": SHOP_HASH})
 
 
+def deep(levels: int) -> dict[str, Any]:
+    """Return an object in an object, and so on."""
+    found: dict[str, Any] = {}
+    for _ in range(levels):
+        found = {"a": found}
+    return found
+
+
 def counter(**more: Any) -> Shop:
     """Return a server with tools for models, for frames and for both."""
     return Shop(shown("pay", "app"), shown("cart", "model"), shown("both", "model", "app"), **more)
@@ -171,6 +179,8 @@ def test_a_hash_that_two_servers_have_means_none_but_their_ids_do() -> None:
         ({"serverId": "two\nlines\u202e"}, "two\\nlines\\u202e"),
         ({"serverId": "x" * 1000}, "x" * 200 + "…"),
         ({"serverId": "\ud800"}, "\\ud800"),
+        ({"serverId": 10**5000}, "(int)"),
+        ({"serverId": deep(100_000)}, "(dict)"),
     ],
 )
 def test_a_server_that_is_not_there_is_unknown(named: dict[str, Any], told: str) -> None:
@@ -225,14 +235,6 @@ def test_a_request_that_is_no_object_names_no_server_and_the_agent_does_not_run(
     assert played.events[-1].model_dump()["result"] == {"error": "Unknown server: undefined"}
     assert agent.inputs == []
     assert shop.asked == []
-
-
-def deep(levels: int) -> dict[str, Any]:
-    """Return an object in an object, and so on."""
-    found: dict[str, Any] = {}
-    for _ in range(levels):
-        found = {"a": found}
-    return found
 
 
 @pytest.mark.parametrize(
@@ -390,6 +392,20 @@ def test_a_failure_is_told_to_the_operator_and_not_to_the_frame(asked: dict[str,
     assert any(PRIVATE in line for line in errors)
     assert any(f"MCP proxy request failed ({asked['method']})" in line for line in errors)
     assert all(line.endswith(BOUND) and SHOP_HASH in line.removesuffix(BOUND) for line in errors)
+
+
+def test_what_goes_wrong_on_our_side_is_for_the_operator_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fails(_: Any) -> Any:
+        raise RuntimeError(PRIVATE)
+
+    monkeypatch.setattr("interpose_mcp.proxied.plain", fails)
+    with listening() as lines:
+        assert answered(here(shop=counter()), **call()) == FAILED
+    [line] = [line for line in lines if PRIVATE in line]
+    assert line.startswith("ERROR MCP proxy request failed (tools/call) (server shop, hash ")
+    assert line.endswith(BOUND)
 
 
 def test_a_server_that_cannot_be_reached_is_a_failure_like_any_other() -> None:

@@ -150,4 +150,4 @@ def _written(value: object) -> str:
     try:
         return compact(value)
     except (TypeError, ValueError, RecursionError):
-        return f"a {type(value).__name__}"
+        return f"({type(value).__name__})"
