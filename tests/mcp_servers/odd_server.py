@@ -9,6 +9,7 @@ It prints its ports and keeps its log as ``mcp_serving`` says; all but the odd t
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import os
 import sys
@@ -185,6 +186,20 @@ class Huge(Plain):
         return {"content": [{"type": "text", "text": "X"}]}
 
 
+class Compressed(Plain):
+    """An answer is compressed, though nobody asked for that."""
+
+    async def odd(self, request: Request, message: dict[str, Any]) -> Response | None:
+        if message.get("method") != self.options.where:
+            return None
+        text = json.dumps(self.reply(message))
+        kind = "application/json"
+        if self.options.answers == "sse":
+            text, kind = f"data: {text}\n\n", EVENTS
+        headers = {"content-encoding": "gzip"}
+        return Response(gzip.compress(text.encode()), media_type=kind, headers=headers)
+
+
 class SlowHandshake(Plain):
     """It never answers the beginning of a session."""
 
@@ -236,6 +251,7 @@ KINDS: dict[str, type[Plain]] = {
     "growing-cursor": GrowingCursor,
     "private-errors": PrivateErrors,
     "huge": Huge,
+    "compressed": Compressed,
     "slow-handshake": SlowHandshake,
     "bad-json": BadJson,
     "no-session-after": NoSessionAfter,

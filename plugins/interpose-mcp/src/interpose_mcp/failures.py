@@ -58,7 +58,9 @@ def failure_of(error: MCPError, server: str, *, seconds: float, still_open: bool
     """Return what may be said of an error of the protocol: its kind, never its text."""
     code, text = error.code, _TEXTS.get(error.code, _OTHER)
     ended = not still_open or error.message.startswith("SSE stream ")
-    if code == CONNECTION_CLOSED and ended:  # a server may use this code for what it likes
+    if code == CONNECTION_CLOSED and "byte limit" in error.message:
+        text = _TEXTS[Fault.TOO_LARGE]
+    elif code == CONNECTION_CLOSED and ended:  # a server may use this code for what it likes
         code, text = Fault.BROKEN, _TEXTS[Fault.BROKEN]
     told = text.format(repr(server), seconds, code)
     return McpFailure(told, executed=code not in _NOT_EXECUTED)

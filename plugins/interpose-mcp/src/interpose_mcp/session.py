@@ -26,10 +26,11 @@ from mcp.types import (
 )
 from mcp_types import HEADER_MISMATCH
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import TypeAdapter
+from pydantic import ConfigDict, TypeAdapter
 
 from interpose_mcp.failures import ConnectFailed, McpFailure, failure_of, leaves, report, story
 from interpose_mcp.http import LISTENING_SECONDS, Fault
+from interpose_mcp.masking import masked
 from interpose_mcp.target import Connection, Target
 
 if TYPE_CHECKING:
@@ -43,6 +44,18 @@ MOST_TOOLS: Final = 5_000
 _ANYTHING: Final[TypeAdapter[Any]] = TypeAdapter(Any)
 
 T = TypeVar("T")
+
+
+class _Called(CallToolResult):
+    """A result with all that the server says in it, for a front end that may know more of it."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class _Read(ReadResourceResult):
+    """Likewise."""
+
+    model_config = ConfigDict(extra="allow")
 
 
 class OnProgress(Protocol):
@@ -145,6 +158,15 @@ class Session:
 
     # The task that owns the client -----------------------------------------------------------
     async def _own(self, ready: asyncio.Future[None]) -> None:
+        with masked(self.target.secrets):
+            await self._held(ready)
+        if self._client is not None and self._broken is not None:
+            ended = "MCP session cleanup failed" if self._closing else "an MCP session ended"
+            self._report(ended, self._broken)
+        if not self._closing:
+            self.missed()
+
+    async def _held(self, ready: asyncio.Future[None]) -> None:
         """Enter the client, wait, leave it: all in this task."""
         loop = asyncio.get_running_loop()
         try:
@@ -169,13 +191,6 @@ class Session:
             self._stop.set()
         if self._listening is not None:
             await asyncio.wait([self._listening])
-        if self._client is not None and self._broken is not None:
-            self._report(
-                "MCP session cleanup failed" if self._closing else "an MCP session ended",
-                self._broken,
-            )
-        if not self._closing:
-            self.missed()
 
     def _cancel(self) -> None:
         """Give up connecting. Once only: a second time would hit what cleans up."""
@@ -307,7 +322,7 @@ class Session:
         async def call(client: Client) -> CallToolResult:
             try:
                 return await client.session.send_request(
-                    request, CallToolResult, progress_callback=on_progress
+                    request, _Called, progress_callback=on_progress
                 )
             except MCPError as error:
                 if error.code != HEADER_MISMATCH:
@@ -323,7 +338,7 @@ class Session:
         request = ReadResourceRequest(params=ReadResourceRequestParams(uri=uri))
         return await self._ask(
             "reading a resource",
-            lambda client: client.session.send_request(request, ReadResourceResult),
+            lambda client: client.session.send_request(request, _Read),
         )
 
     async def ping(self) -> None:
