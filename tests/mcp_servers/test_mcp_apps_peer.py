@@ -5,7 +5,9 @@ What is different on purpose is in ``KNOWN``, one test each.
 
 from __future__ import annotations
 
+import asyncio
 import json
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,8 +16,13 @@ from ag_ui.core import RunAgentInput
 from mcp_frames import apps as layer
 from mcp_frames import listening, play
 from mcp_parts import Peer, Served, calling, odd_server, proxied, run_input
+from mcp_plain import Plain
+from mcp_serving import Log
 from mcp_shop import Calling, Pass
+from serving import listening as listening_server
+from serving import run_async
 
+from interpose import Host
 from interpose_mcp import server_hash
 
 KNOWN = {
@@ -156,6 +163,44 @@ def test_what_is_no_request_names_no_server_for_both(
 def test_without_a_request_both_run_the_agent(peer: Peer, apps: Served, nothing: Any) -> None:
     asked = run_input(forwardedProps={"__proxiedMCPRequest": nothing})
     assert len(ours(apps, asked)[1]) == len(theirs(peer, apps, asked)[1]) == 1
+
+
+class Talkative(Plain):
+    """A server that says more than the protocol asks for, and nothing where it may."""
+
+    def result(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        said = super().result(method, params)
+        if method not in {"tools/call", "resources/read"}:
+            return said
+        structured = {"structuredContent": {"null": None, "n": 1.0, "deep": [{"a": [None]}]}}
+        extra = structured if method == "tools/call" else {}
+        return {
+            "_meta": {"x.example/a": None},
+            **said,
+            **extra,
+            "vendor": {"b": [1, None], "a": ""},
+        }
+
+
+@pytest.mark.parametrize(
+    "asked", [("tools/call", {"name": "echo"}), ("resources/read", {"uri": PAGE})]
+)
+def test_all_that_a_server_says_in_a_result_is_kept_by_both(peer: Peer, asked: Any) -> None:
+    request = proxied(*asked, serverId="clock")
+
+    async def main() -> None:
+        async with listening_server(Talkative(Namespace(answers="json"), Log()).app()) as url:
+            config = {"type": "http", "url": f"{url}mcp", "serverId": "clock"}
+            their = await asyncio.to_thread(peer.run, [config], request, calling())
+            servers = {"clock": {"url": config["url"]}}
+            async with Host([layer(servers)], agent=Calling()) as host:
+                mine = (await host.run(RunAgentInput.model_validate(request))).result
+            assert mine["vendor"] == {"b": [1, None], "a": ""}
+            assert json.dumps(mine, sort_keys=True) == json.dumps(
+                result(their.events), sort_keys=True
+            ).replace('"n": 1,', '"n": 1.0,')
+
+    run_async(main)
 
 
 def test_a_tool_with_a_ui_is_answered_and_shown_the_same(peer: Peer, apps: Served) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +12,9 @@ from mcp_frames import ANYTHING, UI, Shop, apps, asking, here, listening, play, 
 from mcp_shop import Calling
 from playing import Played
 
-from interpose import MiddlewareError, Reject
+from interpose import Host, Layer, MiddlewareError, Reject, StartupError
 from interpose.loop import tool as loop_tool
-from interpose_mcp import server_hash
+from interpose_mcp import McpApps, server_hash
 
 NOWHERE = {"url": "http://127.0.0.1:9/mcp", "headers": {"authorization": "Bearer t0ken-of-ours"}}
 NOWHERE_HASH = server_hash("http", "http://127.0.0.1:9/mcp")
@@ -178,6 +179,24 @@ def test_a_tool_of_the_loop_by_the_name_of_a_servers_is_the_operators_to_mend() 
     )
     assert error.hint == "add 'cart' to `deny` of the server 'shop'"
     assert model.requests == []
+
+
+def test_an_agent_has_one_layer_of_it(tmp_path: Path) -> None:
+    servers = here(one=Shop(tool("cart")), two=Shop(tool("other")))
+    layers = [
+        Layer(McpApps, {"servers": {name: server}}, id=name) for name, server in servers.items()
+    ]
+    with pytest.raises(StartupError, match="exclude each other"):
+        Host(layers, agent=Calling())
+    config = tmp_path / "interpose.toml"
+    config.write_text(
+        "\n".join(
+            f'[middleware.{name}]\nuse = "mcp.apps"\nservers.{name}.python = "mcp_frames:at.{name}"\n'
+            for name in servers
+        )
+    )
+    with pytest.raises(StartupError, match="exclude each other"):
+        Host.from_config(config, agent=Calling())
 
 
 # Servers that cannot be listed -----------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 from uuid import uuid4
 
 from ag_ui.core import (
@@ -49,8 +49,10 @@ class McpApps(McpLayer[McpAppsSettings]):
 
     After the result of a tool with a UI resource comes an activity with all that a frame needs.
     What a frame then asks of its server comes in the forwarded properties of a run, which is
-    answered without the agent.
+    answered without the agent. So an agent has one layer of it, which knows all the servers.
     """
+
+    conflicts: ClassVar[tuple[str, ...]] = ("mcp.apps", "mcp-apps")  # itself, by both its names
 
     @classmethod
     def lifespan(
