@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from packaging.version import Version
 from repository import ROOT, Distribution, distributions
+from snippets import free_port, until_listening
 
 pytestmark = pytest.mark.packaging
 ALL = pytest.mark.parametrize("distribution", distributions(), ids=lambda each: each.name)
@@ -77,7 +78,7 @@ def test_a_distribution_builds_as_sdist_and_wheel(
     assert any(name.endswith("/licenses/LICENSE") for name in names)
 
 
-HEAVY = {"interpose-models"}
+HEAVY = {"interpose-mcp", "interpose-models"}
 """What needs newer versions of what core needs, too, so that its lowest are tried apart."""
 
 
@@ -114,6 +115,75 @@ def test_the_wheels_pass_the_demo(
     assert "site-packages" in run(
         python, "-W", "error", "-c", "import interpose; print(interpose.__file__)", cwd=tmp_path
     )
+    if "interpose-mcp" in versions:
+        call_a_tool_over_http(python, tmp_path)
+
+
+SHOP = """
+import sys
+from mcp.server import MCPServer
+
+server = MCPServer("shop")
+
+@server.tool()
+def stock(item: str) -> str:
+    "Tell how many of an item there are."
+    return f"3 {item}"
+
+server.run("streamable-http", port=int(sys.argv[1]))
+"""
+ASK = """
+import asyncio, sys
+from ag_ui.core import RunAgentInput, RunFinishedEvent, RunStartedEvent, TextMessageChunkEvent
+from ag_ui.core import ToolCallChunkEvent
+from interpose import Host, Layer
+from interpose_mcp import McpTools
+
+async def agent(run_input: RunAgentInput):
+    [tool] = run_input.tools
+    yield RunStartedEvent(thread_id=run_input.thread_id, run_id=run_input.run_id)
+    if run_input.messages[-1].role == "user":
+        args = '{"item": "chairs"}'
+        yield ToolCallChunkEvent(tool_call_id="c", tool_call_name=tool.name, delta=args)
+    else:
+        text = run_input.messages[-1].content
+        yield TextMessageChunkEvent(message_id="m", role="assistant", delta=text)
+    yield RunFinishedEvent(thread_id=run_input.thread_id, run_id=run_input.run_id)
+
+async def main():
+    for protocol in ("auto", "legacy"):
+        servers = {"shop": {"url": sys.argv[1], "protocol": protocol}}
+        async with Host([Layer(McpTools, {"servers": servers})], agent=agent) as host:
+            print((await host.run("How many chairs?")).text)
+
+asyncio.run(main())
+"""
+
+
+def call_a_tool_over_http(python: Path, folder: Path) -> None:
+    """Let interpose-mcp list and call the tool of a server, with what is installed there."""
+    port = free_port()
+    url = f"http://127.0.0.1:{port}/mcp"
+    (folder / "shop.py").write_text(SHOP)
+    (folder / "interpose.toml").write_text(
+        '[agent]\nuse = "scripted"\n[middleware.mcp]\nuse = "mcp.tools"\n'
+        f'[middleware.mcp.servers.shop]\nurl = "{url}"\n'
+    )
+    server = subprocess.Popen(  # noqa: S603 - a server of this test
+        [python, "shop.py", port],
+        cwd=folder,
+        env=CLEAN,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        until_listening(int(port), server)
+        assert "mcp__shop__stock" in run(python.parent / "interpose", "mcp", "list", cwd=folder)
+        assert run(python, "-W", "error", "-c", ASK, url, cwd=folder) == "3 chairs\n3 chairs\n"
+    finally:
+        server.terminate()
+        server.wait(30)
 
 
 def environment(folder: Path) -> Path:
