@@ -22,6 +22,7 @@ resource, and why it is left out. It connects to all of them at once, and starts
 
 Exit code 1: a server cannot be listed, or two tools of one layer have one name."""
 
+_LOGGERS: Final = ("mcp", "client")
 _LIST: Final = "list servers and tools"
 _NONE: Final = """\
 No layer uses mcp.tools or mcp.apps. To give an agent the tools of a server, add to the config file:
@@ -49,7 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """List everything; return the exit code."""
     if not arguments.debug:  # the SDK logs the tracebacks of what is told here in a line
-        logging.getLogger("mcp").addHandler(logging.NullHandler())
+        for name in _LOGGERS:
+            logging.getLogger(name).addHandler(logging.NullHandler())
     with configuration(arguments) as found:
         layers = _looked_at(found, arguments.server)
     if arguments.json:
