@@ -91,7 +91,7 @@ class Session:
         self._task: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
         self._closing = False
-        self._cancelled = False
+        self._leaving = False
         self._broken: BaseException | None = None
         self._listening: asyncio.Task[None] | None = None
         self._acknowledged: asyncio.Future[None]
@@ -163,8 +163,6 @@ class Session:
         if self._client is not None and self._broken is not None:
             ended = "MCP session cleanup failed" if self._closing else "an MCP session ended"
             self._report(ended, self._broken)
-        if not self._closing:
-            self.missed()
 
     async def _held(self, ready: asyncio.Future[None]) -> None:
         """Enter the client, wait, leave it: all in this task."""
@@ -181,22 +179,27 @@ class Session:
                 try:
                     await self._stop.wait()
                 finally:
-                    self._stop.set()
+                    self._ended()
                     if self._listening is not None:
                         self._listening.cancel()
                     limit.reschedule(loop.time() + CLOSING)
         except (Exception, asyncio.CancelledError, BaseExceptionGroup) as error:  # noqa: BLE001 - nobody awaits this task for its outcome
             self._broken = self._broken or error
         finally:
-            self._stop.set()
+            self._ended()
         if self._listening is not None:
             await asyncio.wait([self._listening])
 
     def _cancel(self) -> None:
-        """Give up connecting. Once only: a second time would hit what cleans up."""
-        if self._task is not None and not self._cancelled:
-            self._cancelled = True
+        """Give up connecting, if that has not begun: a second time would hit what cleans up."""
+        if self._task is not None and not self._leaving:
+            self._leaving = True
             self._task.cancel()
+
+    def _ended(self) -> None:
+        if not self._stop.is_set():
+            self._stop.set()
+            self.missed()
 
     # What it is told -------------------------------------------------------------------------
     async def heard(self, message: Any, /) -> None:
@@ -210,10 +213,14 @@ class Session:
             return
         if self._client is not None:
             self._broken = error or ConnectionError("the server has ended the connection")
-            self._stop.set()
+            self._ended()
         elif error is not None:
             self._broken = error
             self._cancel()
+
+    def leaving(self) -> None:
+        """Be told that the connection is being ended."""
+        self._leaving = True
 
     def missed(self) -> None:
         """Be told that the server's tools may have changed without a word."""
@@ -356,7 +363,7 @@ class Session:
         except MCPError as error:
             self._report(f"{what} failed at an MCP server", error)
             if error.code == Fault.SESSION_GONE:
-                self._stop.set()
+                self._ended()
             seconds = self.target.settings.timeout
             raise failure_of(error, id_, seconds=seconds, still_open=self.is_open) from error
         except Exception as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -39,6 +39,9 @@ class Listener(Protocol):
 
     def lost(self, error: BaseException | None, /) -> None:
         """Be told that nothing can be said or heard any more."""
+
+    def leaving(self) -> None:
+        """Be told that the connection is being ended."""
 
     def missed(self) -> None:
         """Be told that the server's tools may have changed without a word."""
@@ -98,7 +101,7 @@ class Target:
     def _client(self, transport: Any, listener: Listener) -> Client:
         ui = [advertise(UI_EXTENSION, {"mimeTypes": [UI_MIME_TYPE]})] if self.ui else None
         return Client(
-            transport,
+            transport if transport is self.server else _told(transport, listener),
             mode=self.settings.protocol,
             client_info=Implementation(name="interpose-mcp", version=__version__),
             message_handler=cast("Any", listener.heard),
@@ -144,6 +147,17 @@ def _object(server: str, reference: str) -> Any:
             hint="name an instance of mcp.server.MCPServer",
         )
     return found
+
+
+@asynccontextmanager
+async def _told(
+    transport: AbstractAsyncContextManager[Any], listener: Listener
+) -> AsyncGenerator[Any]:
+    async with transport as streams:
+        try:
+            yield streams
+        finally:
+            listener.leaving()
 
 
 @asynccontextmanager
