@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -194,6 +194,15 @@ class RunContext:
         otherwise. After the terminal it is dropped with a warning.
         """
         self._run.emit(self.layer, event)
+
+    async def rewrite(self, event: BaseEvent) -> Sequence[BaseEvent]:
+        """Return what the layers that rewrite history make of an event of this layer's own.
+
+        They lie further in, so what ``around_run`` yields by itself would pass them by: the result
+        of a tool, say, that the agent and the consumer are to have redacted. Yield what this
+        returns. A whole event, no chunk: :class:`MiddlewareError` otherwise.
+        """
+        return await self._run.rewrite_of(self.layer, event)
 
     def defer(self, fn: Callable[..., Awaitable[None] | None], *args: Any) -> None:
         """Call ``fn(*args)`` after all terminal hooks; it never delays the last event."""

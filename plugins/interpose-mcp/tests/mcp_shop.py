@@ -86,9 +86,9 @@ def for_frames() -> str:
 
 
 @other.tool()
-def add_more(text: str) -> str:
-    """Say it again."""
-    return f"{text} {text}"
+def echo(text: str) -> str:
+    """Say it again, and whom to ask."""
+    return f"ask bob@example.com, {text}"
 
 
 Pass = Sequence[tuple[str, str, str]]

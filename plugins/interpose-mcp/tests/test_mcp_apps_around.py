@@ -60,6 +60,23 @@ def test_what_a_loop_shows_is_redacted() -> None:
     assert not any("4111" in event.model_dump_json() for event in played.events)
 
 
+@pytest.mark.parametrize("strict", [True, False])
+def test_what_any_other_agent_shows_is_redacted(*, strict: bool) -> None:
+    agent = Calling([("c1", "cart", '{"to": "bob@example.com"}')])
+    shop = pays(f"paid with {CARD}")
+    played = play([Layer(Redact), apps(here(shop=shop))], agent, strict=strict)
+    [activity] = activities(played.events)
+    assert activity.content["result"] == raw("paid with [card]")
+    assert activity.content["toolInput"] == {"to": "[email]"}
+    assert agent.inputs[1].messages[-1].content == "paid with [card]"
+    assert not any("4111" in event.model_dump_json() for event in played.events)
+
+
+def test_what_a_frame_is_answered_is_redacted() -> None:
+    shop = pays(f"paid with {CARD}")
+    assert answered(here(shop=shop), Layer(Redact), **PAY) == raw("paid with [card]")
+
+
 def test_whoever_is_not_let_in_asks_nobody() -> None:
     shop = pays()
     played = play([Layer(Locked), apps(here(shop=shop))], Calling(), proxied(**PAY))

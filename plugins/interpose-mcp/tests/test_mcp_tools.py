@@ -32,6 +32,7 @@ from playing import Played, finished, started
 
 from interpose import Host, Layer, Middleware, RunContext, ToolCall, ToolResult
 from interpose_mcp import McpTools
+from interpose_redact import Redact
 
 SHOP = {"python": "mcp_shop:server"}
 ADD: Pass = [("c1", "add", '{"a": 1, "b": 2}')]
@@ -395,3 +396,16 @@ def test_a_run_that_waits_for_a_listing_can_be_cancelled() -> None:
         assert agent.inputs == []
 
     bounded(work)
+
+
+def test_a_layer_that_redacts_masks_results_for_the_agent_and_the_consumer() -> None:
+    agent = Calling([("c1", "echo", '{"text": "write to ada@example.com"}')])
+    redact = Layer(Redact, {"entities": ["email"]})
+    tools = layer(servers={"other": {"python": "mcp_shop:other"}})
+    played = play(agent, redact, tools)
+
+    [(_, told)] = results(played.events)
+    assert "ada@example.com" not in str(played.events)
+    assert "bob@example.com" not in str(played.events)
+    assert told == agent.inputs[1].messages[-1].content
+    assert told.startswith("ask ")

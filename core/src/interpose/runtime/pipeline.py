@@ -23,7 +23,7 @@ from interpose.runtime.control import EndRun
 from interpose.runtime.edge import TERMINAL_CLASSES, Events, play_agent
 from interpose.runtime.failure import AGENT_FAILED, MIDDLEWARE_FAILED
 from interpose.runtime.gate import Gate
-from interpose.runtime.handling import hook_stream
+from interpose.runtime.handling import expanded, handle, hook_stream
 from interpose.runtime.layer import Frame
 
 
@@ -39,6 +39,7 @@ class Pipeline(Attempts):
 
     def offer_history(self) -> None:
         """Let an agent that offers HISTORY play the layers inside the cut itself."""
+        self.record.rewriting_of = self._rewritten
         if Point.HISTORY in self.record.program.points:
             self.record.rewriting = self._rewriting
             self.record.rewriting_end = self._rewriting_end
@@ -109,6 +110,20 @@ class Pipeline(Attempts):
                 yield event
         finally:
             await self._close(stream)
+
+    async def _rewritten(self, layer: str, event: BaseEvent) -> Sequence[BaseEvent]:
+        """Pass an event that a layer brings itself through the rewriters further in."""
+        events: Sequence[BaseEvent] = (event,)
+        layers = self.record.program.layers
+        for inner in reversed(layers):
+            if inner.id == layer:
+                break
+            if inner.declaration.rewrites_history and inner.has_events:
+                frame = self.record.frames[inner.id]
+                events = [
+                    out for each in events for out in expanded(frame, await handle(frame, each))
+                ]
+        return events
 
     def _inside_the_cut(self, stream: Events) -> Events:
         program = self.record.program

@@ -77,6 +77,7 @@ class RunRecord:
         "program",
         "rewriting",
         "rewriting_end",
+        "rewriting_of",
         "run_id",
         "setting_up",
         "side_usage",
@@ -133,6 +134,7 @@ class RunRecord:
         self.setting_up: str | None = None
         self.rewriting: Callable[[AsyncIterator[BaseEvent]], AsyncIterator[BaseEvent]] | None = None
         self.rewriting_end: Callable[[Sequence[BaseEvent]], AsyncIterator[BaseEvent]] | None = None
+        self.rewriting_of: Callable[[str, BaseEvent], Awaitable[Sequence[BaseEvent]]] | None = None
         self._closed: asyncio.Event | None = None
         self._is_closed = False
         self.driver: asyncio.Task[Any] | None = None
@@ -352,6 +354,17 @@ class RunRecord:
             self.unusual.add("outbox")
         else:
             outer.receive(event)
+
+    async def rewrite_of(self, layer: str, event: BaseEvent, /) -> Sequence[BaseEvent]:
+        """Return what the layers that rewrite history, further in, make of a layer's event."""
+        if not isinstance(event, BaseEvent) or event.__class__ in CHUNKS:
+            raise MiddlewareError(
+                f"layer {layer!r} called ctx.rewrite with {described(event)}",
+                hint="give it a whole event of ag_ui.core",
+            )
+        if self.rewriting_of is None:
+            return (event,)
+        return await self.rewriting_of(layer, event)
 
     def rewrite(self, events: AsyncIterator[BaseEvent], /) -> AsyncIterator[BaseEvent]:
         """Return what the layers inside the history cut make of the agent's events."""

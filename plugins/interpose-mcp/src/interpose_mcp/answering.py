@@ -60,7 +60,8 @@ async def answered(
         if not ours:
             return
         async for event in _executed(ours, execute, ctx.until_cancelled()):
-            yield event
+            for out in await ctx.rewrite(event):
+                yield out
         if len(ours) < len(waiting) or ctx.cancelled:
             return
         stream = call_next(given, continues=True)

@@ -84,7 +84,9 @@ class McpApps(McpLayer[McpAppsSettings]):
             result = await unless_cancelled(ctx, answer(asked, self.shared, self.sessions, ctx.log))
         except Stopped:
             return
-        yield RunFinishedEvent(thread_id=thread, run_id=run, result=result)
+        finished = RunFinishedEvent(thread_id=thread, run_id=run, result=result)
+        for event in await ctx.rewrite(finished):
+            yield event
 
     def named(
         self, found: Mapping[str, tuple[McpTool, ...]], taken: Collection[str]
