@@ -116,9 +116,9 @@ def test_its_variables_set_headers_and_lists(
     more = SERVERS.replace("headers = { auth", 'headers = { x-api-key = "", auth')
     file.write_text('[agent]\nuse = "scripted"\n' + more, encoding="utf-8")
     assert headers() == {"authorization": "Bearer one", "x-api-key": "three"}
-    assert docs().allow == {"search", "read"}
+    assert docs().allow == frozenset({"search", "read"})
     monkeypatch.setenv(allow, '["search"]')
-    assert docs().allow == {"search"}
+    assert docs().allow == frozenset({"search"})
 
 
 def test_the_readme_says_what_the_code_says() -> None:

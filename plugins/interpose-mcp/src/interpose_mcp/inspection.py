@@ -216,7 +216,6 @@ def _without_secrets(text: str, settings: ServerSettings) -> str:
     """Mask the values of a URL's query, too: they are shown nowhere else either."""
     if settings.url is None:
         return text
-    text = text.replace(settings.url, address_of(settings))
     parts = urlsplit(settings.url).query.split("&")
     raw = {part.partition("=")[2] if "=" in part else part for part in parts}
     return scrubbed(text, {each for value in raw for each in (value, unquote_plus(value))})
