@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 
 import pytest
-from mcp_parts import Peer, Served, apps_example, everything, missing_node_part, python_server
+from mcp_parts import (
+    Peer,
+    Served,
+    apps_example,
+    everything,
+    missing_node_part,
+    odd_server,
+    python_server,
+)
 
 
 @pytest.fixture(scope="session")
@@ -63,3 +72,19 @@ def peer(node_parts: None) -> Iterator[Peer]:
         yield running
     finally:
         running.close()
+
+
+@pytest.fixture(scope="module")
+def odd() -> Iterator[Callable[..., AbstractContextManager[Served]]]:
+    """Odd servers that stay as they are: one for all tests of a file that want the same."""
+    with ExitStack() as stack:
+        running: dict[object, Served] = {}
+
+        def get(kind: str, **options: str | int) -> AbstractContextManager[Served]:
+            key = (kind, *sorted(options.items()))
+            if key not in running:
+                running[key] = stack.enter_context(odd_server(kind, **options))
+            running[key].clear()
+            return nullcontext(running[key])
+
+        yield get

@@ -200,6 +200,16 @@ class Compressed(Plain):
         return Response(gzip.compress(text.encode()), media_type=kind, headers=headers)
 
 
+class PromisesChanges(Plain):
+    """It promises to say when its tools change, and opens no stream to say so on."""
+
+    def result(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        result = super().result(method, params)
+        if method == "initialize":
+            result["capabilities"]["tools"]["listChanged"] = True
+        return result
+
+
 class SlowHandshake(Plain):
     """It never answers the beginning of a session."""
 
@@ -252,6 +262,7 @@ KINDS: dict[str, type[Plain]] = {
     "private-errors": PrivateErrors,
     "huge": Huge,
     "compressed": Compressed,
+    "promises-changes": PromisesChanges,
     "slow-handshake": SlowHandshake,
     "bad-json": BadJson,
     "no-session-after": NoSessionAfter,

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp_parts import Served, odd_server
-from mcp_sessions import Run, clean, hub_of, logged, names, run_of, target, text
+from mcp_parts import Served
+from mcp_sessions import Odd, Run, clean, hub_of, logged, names, run_of, target, text
 
 from interpose_mcp.calling import RunSessions
 from interpose_mcp.failures import ConnectFailed, McpFailure, story
@@ -45,9 +45,9 @@ def port_of(origin: str) -> int:
 @OVER
 @pytest.mark.parametrize("kind", ["redirect", "redirect-away"])
 def test_a_redirect_of_the_first_request_is_not_followed(
-    kind: str, over: str, protocol: str
+    odd: Odd, kind: str, over: str, protocol: str
 ) -> None:
-    with odd_server(kind) as server, logged() as log:
+    with odd(kind) as server, logged() as log:
 
         async def main() -> None:
             async with hub_of(at(server, over, protocol=protocol)) as hub:
@@ -65,8 +65,8 @@ def test_a_redirect_of_the_first_request_is_not_followed(
 
 
 @pytest.mark.parametrize("kind", ["redirect", "redirect-away"])
-def test_a_redirect_of_a_call_fails_that_call_alone(kind: str) -> None:
-    with odd_server(kind, after=2) as server:
+def test_a_redirect_of_a_call_fails_that_call_alone(odd: Odd, kind: str) -> None:
+    with odd(kind, after=2) as server:
 
         async def main() -> None:
             async with run_of(at(server, protocol="legacy")) as run:
@@ -82,8 +82,8 @@ def test_a_redirect_of_a_call_fails_that_call_alone(kind: str) -> None:
         assert [each["status"] for each in server.requests(method="DELETE")] == [200]
 
 
-def test_an_endpoint_of_another_origin_is_refused_at_once() -> None:
-    with odd_server("changes-origin") as server, logged() as log:
+def test_an_endpoint_of_another_origin_is_refused_at_once(odd: Odd) -> None:
+    with odd("changes-origin") as server, logged() as log:
 
         async def main() -> None:
             async with hub_of(at(server, "sse", connect_timeout=30)) as hub:
@@ -97,8 +97,8 @@ def test_an_endpoint_of_another_origin_is_refused_at_once() -> None:
         assert any("names an endpoint of another origin" in line for line in log)
 
 
-def test_a_server_that_names_another_origin_to_log_in_is_not_followed_there() -> None:
-    with odd_server("changes-origin") as server, logged() as log:
+def test_a_server_that_names_another_origin_to_log_in_is_not_followed_there(odd: Odd) -> None:
+    with odd("changes-origin") as server, logged() as log:
 
         async def main() -> None:
             async with hub_of(at(server)) as hub:
@@ -113,14 +113,14 @@ def test_a_server_that_names_another_origin_to_log_in_is_not_followed_there() ->
 # The environment -----------------------------------------------------------------------------
 @OVER
 def test_proxies_of_the_environment_are_used_when_asked_only(
-    over: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    odd: Odd, over: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     for name in ("NO_PROXY", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
 
-    with odd_server("plain") as server:
+    with odd("plain") as server:
 
         async def main() -> None:
             async with run_of(at(server, over)) as run:
@@ -133,14 +133,14 @@ def test_proxies_of_the_environment_are_used_when_asked_only(
 
 
 def test_no_password_of_a_netrc_file_is_sent(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    odd: Odd, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     netrc = tmp_path / ".netrc"
     netrc.write_text("machine 127.0.0.1 login ann password hidden\ndefault login ann password x\n")
     netrc.chmod(0o600)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("NETRC", str(netrc))
-    with odd_server("plain") as server:
+    with odd("plain") as server:
 
         async def main() -> None:
             for trust_env in (False, True):
@@ -152,8 +152,8 @@ def test_no_password_of_a_netrc_file_is_sent(
 
 
 @OVER
-def test_headers_are_on_every_request(over: str) -> None:
-    with odd_server("plain") as server:
+def test_headers_are_on_every_request(odd: Odd, over: str) -> None:
+    with odd("plain") as server:
 
         async def main() -> None:
             async with run_of(at(server, over)) as run:
@@ -197,12 +197,14 @@ def every_log() -> Iterator[list[str]]:
 
 
 @OVER
-@pytest.mark.parametrize("how", ["rpc", "http"])
-@pytest.mark.parametrize("where", ["initialize", "tools/list", "tools/call"])
+@pytest.mark.parametrize(
+    ("where", "how"),
+    [("initialize", "rpc"), ("initialize", "http"), ("tools/list", "rpc"), ("tools/call", "rpc")],
+)
 def test_secrets_are_in_no_log_and_no_error_even_if_the_server_repeats_them(
-    where: str, how: str, over: str
+    odd: Odd, where: str, how: str, over: str
 ) -> None:
-    with odd_server("private-errors", where=where, how=how) as server, every_log() as log:
+    with odd("private-errors", where=where, how=how) as server, every_log() as log:
 
         async def main() -> None:
             async def use(hub: Hub, run: RunSessions) -> None:
@@ -222,8 +224,10 @@ def test_secrets_are_in_no_log_and_no_error_even_if_the_server_repeats_them(
 
 @pytest.mark.parametrize("answers", ["json", "sse"])
 @pytest.mark.parametrize("where", ["initialize", "tools/call"])
-def test_secrets_in_an_answer_that_is_none_are_in_no_log(where: str, answers: str) -> None:
-    with odd_server("bad-json", where=where, answers=answers) as server, every_log() as log:
+def test_secrets_in_an_answer_that_is_none_are_in_no_log(
+    odd: Odd, where: str, answers: str
+) -> None:
+    with odd("bad-json", where=where, answers=answers) as server, every_log() as log:
 
         async def main() -> None:
             async with run_of(at(server)) as run:
@@ -257,8 +261,8 @@ def test_a_story_of_a_failure_has_no_secrets() -> None:
 # Sizes ---------------------------------------------------------------------------------------
 @pytest.mark.parametrize("answers", ["json", "sse"])
 @pytest.mark.parametrize("where", ["tools/list", "tools/call", "resources/read"])
-def test_an_answer_that_is_too_large_is_not_read(where: str, answers: str) -> None:
-    with odd_server("huge", where=where, answers=answers) as server:
+def test_an_answer_that_is_too_large_is_not_read(odd: Odd, where: str, answers: str) -> None:
+    with odd("huge", where=where, answers=answers) as server:
 
         async def main() -> None:
             async with run_of(at(server, max_response_bytes=100_000)) as run:
@@ -278,8 +282,8 @@ def test_an_answer_that_is_too_large_is_not_read(where: str, answers: str) -> No
         assert sent["bytes"] < 32 * 1024 * 1024
 
 
-def test_an_event_of_sse_that_is_too_large_ends_the_session() -> None:
-    with odd_server("huge") as server:
+def test_an_event_of_sse_that_is_too_large_ends_the_session(odd: Odd) -> None:
+    with odd("huge") as server:
 
         async def main() -> None:
             async with run_of(at(server, "sse", max_response_bytes=100_000)) as run:
@@ -293,8 +297,8 @@ def test_an_event_of_sse_that_is_too_large_ends_the_session() -> None:
 
 
 @pytest.mark.parametrize("answers", ["json", "sse"])
-def test_a_compressed_answer_is_not_taken(answers: str) -> None:
-    with odd_server("compressed", answers=answers) as server:
+def test_a_compressed_answer_is_not_taken(odd: Odd, answers: str) -> None:
+    with odd("compressed", answers=answers) as server:
 
         async def main() -> None:
             async with run_of(at(server, protocol="legacy")) as run:
@@ -307,8 +311,8 @@ def test_a_compressed_answer_is_not_taken(answers: str) -> None:
 
 
 # Listings ------------------------------------------------------------------------------------
-def test_five_hundred_tools_over_pages_are_all_there() -> None:
-    with odd_server("many") as server:
+def test_five_hundred_tools_over_pages_are_all_there(odd: Odd) -> None:
+    with odd("many") as server:
 
         async def main() -> None:
             async with hub_of(at(server)) as hub:
@@ -322,8 +326,8 @@ def test_five_hundred_tools_over_pages_are_all_there() -> None:
     ("kind", "why", "pages"),
     [("endless-cursor", "repeats a cursor", 2), ("growing-cursor", "never ends", 101)],
 )
-def test_a_listing_without_an_end_is_given_up(kind: str, why: str, pages: int) -> None:
-    with odd_server(kind) as server:
+def test_a_listing_without_an_end_is_given_up(odd: Odd, kind: str, why: str, pages: int) -> None:
+    with odd(kind) as server:
 
         async def main() -> None:
             async with hub_of(at(server)) as hub:
@@ -334,8 +338,8 @@ def test_a_listing_without_an_end_is_given_up(kind: str, why: str, pages: int) -
         assert len(server.requests("tools/list")) == pages
 
 
-def test_a_listing_with_too_many_tools_is_given_up() -> None:
-    with odd_server("many", total=50_000, page=2_000) as server:
+def test_a_listing_with_too_many_tools_is_given_up(odd: Odd) -> None:
+    with odd("many", total=50_000, page=2_000) as server:
 
         async def main() -> None:
             async with hub_of(at(server)) as hub:
@@ -346,8 +350,8 @@ def test_a_listing_with_too_many_tools_is_given_up() -> None:
         assert len(server.requests("tools/list")) == 3
 
 
-def test_connecting_to_a_server_that_never_answers_is_given_up_in_time() -> None:
-    with odd_server("slow-handshake") as server:
+def test_connecting_to_a_server_that_never_answers_is_given_up_in_time(odd: Odd) -> None:
+    with odd("slow-handshake") as server:
 
         async def main() -> None:
             async with hub_of(at(server, connect_timeout=1)) as hub:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from mcp_parts import (
     stdio_command,
 )
 from mcp_sessions import (
+    Odd,
     Run,
     cancelled,
     clean,
@@ -180,8 +180,10 @@ def test_arguments_that_cannot_be_written_end_nothing(apps: Served) -> None:
 
 # Cancelling, ending --------------------------------------------------------------------------
 @pytest.mark.parametrize("session", ["run", "host"])
-def test_a_run_that_is_cancelled_while_it_opens_a_session_leaves_nothing(session: str) -> None:
-    with odd_server("slow-handshake") as server:
+def test_a_run_that_is_cancelled_while_it_opens_a_session_leaves_nothing(
+    odd: Odd, session: str
+) -> None:
+    with odd("slow-handshake") as server:
         server_target = target(url=server.url, session=session, connect_timeout=30)
 
         async def main() -> None:
@@ -216,8 +218,8 @@ def test_a_host_that_ends_while_calls_are_open_leaves_nothing(apps: Served, prot
 
 
 @pytest.mark.parametrize("session", ["run", "host"])
-def test_a_stalled_delete_delays_nothing_but_the_end(session: str) -> None:
-    with odd_server("stalls-on-delete") as server, logged() as log:
+def test_a_stalled_delete_delays_nothing_but_the_end(odd: Odd, session: str) -> None:
+    with odd("stalls-on-delete") as server, logged() as log:
 
         async def main() -> None:
             async with hub_of(target(url=server.url, protocol="legacy", session=session)) as hub:
@@ -250,8 +252,8 @@ def test_closing_twice_at_once_and_giving_up_closing_is_fine(apps: Served) -> No
     assert len(apps.requests(method="DELETE")) == 2
 
 
-def test_the_session_of_a_handshake_that_fails_is_ended() -> None:
-    with odd_server("bad-json", where="initialize") as server:
+def test_the_session_of_a_handshake_that_fails_is_ended(odd: Odd) -> None:
+    with odd("bad-json", where="initialize") as server:
 
         async def main() -> None:
             async with hub_of(target(url=server.url, protocol="legacy")) as hub:
@@ -285,8 +287,8 @@ def test_a_server_that_dies_in_a_call_fails_it_at_once(over: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["clean", "abrupt", "resumable"])
-def test_a_call_whose_answer_is_cut_harms_no_other(how: str) -> None:
-    with odd_server("drops-connection", how=how) as server:
+def test_a_call_whose_answer_is_cut_harms_no_other(odd: Odd, how: str) -> None:
+    with odd("drops-connection", how=how) as server:
 
         async def main() -> None:
             async with hub_of(target(url=server.url, session="host")) as hub, Run(hub) as run:
@@ -301,8 +303,10 @@ def test_a_call_whose_answer_is_cut_harms_no_other(how: str) -> None:
         assert len(server.requests("tools/call")) == 1
 
 
-def test_a_stream_of_sse_that_is_cut_ends_its_session_and_the_next_call_opens_another() -> None:
-    with odd_server("drops-connection") as server:
+def test_a_stream_of_sse_that_is_cut_ends_its_session_and_the_next_call_opens_another(
+    odd: Odd,
+) -> None:
+    with odd("drops-connection") as server:
         mine = target(url=server.sse_url, type="sse", session="host", protocol="legacy")
 
         async def main() -> None:
@@ -369,36 +373,55 @@ def test_a_listing_is_tried_again_when_the_server_has_forgotten_the_session() ->
     [("http", "run"), ("sse", "run"), ("http", "host"), ("sse", "host"), ("stdio", "host")],
 )
 def test_a_listing_is_kept_until_the_server_says_that_it_has_changed(
-    transport: str, session: str, protocol: str
+    changing: Mapping[str, Mapping[str, Any]], transport: str, session: str, protocol: str
 ) -> None:
-    with changing(transport) as settings:
+    clock, later = FakeClock(), f"{transport}-{session}-{protocol}"
+
+    async def main() -> None:
+        mine = target(protocol=protocol, session=session, **changing[transport])
+        async with hub_of(mine, clock=clock) as hub, Run(hub) as run:
+            before = await hub.tools("s")
+            await clock.advance(100_000)
+            assert await hub.tools("s") is before
+            await run.call("s", "grow", {"name": later})
+            await until(lambda: is_there(hub, later))
+            after = await hub.tools("s")
+            await clock.advance(100_000)
+            assert await hub.tools("s") is after
+
+    clean(main)
+
+
+@pytest.mark.parametrize("session", ["run", "host"])
+def test_a_promise_to_tell_of_changes_is_not_believed_without_a_stream(
+    odd: Odd, session: str
+) -> None:
+    with odd("promises-changes") as server:
         clock = FakeClock()
 
         async def main() -> None:
-            mine = target(protocol=protocol, session=session, **settings)
-            async with hub_of(mine, clock=clock) as hub, Run(hub) as run:
-                before = await hub.tools("s")
-                await clock.advance(100_000)
-                assert await hub.tools("s") is before
-                await run.call("s", "grow", {"name": "later"})
-                await until(lambda: is_there(hub, "later"))
-                after = await hub.tools("s")
-                await clock.advance(100_000)
-                assert await hub.tools("s") is after
+            async with hub_of(target(url=server.url, session=session), clock=clock) as hub:
+                first = await hub.tools("s")
+                await clock.advance(299)
+                assert await hub.tools("s") is first
+                await clock.advance(2)
+                await hub.tools("s")
 
         clean(main)
+        assert len(server.requests("tools/list")) == 2
 
 
 async def is_there(hub: Hub, tool: str) -> bool:
     return tool in names(await hub.tools("s"))
 
 
-@contextmanager
-def changing(transport: str) -> Iterator[dict[str, Any]]:
-    """Run a server whose tools may change."""
-    if transport == "stdio":
-        command, *args = stdio_command()
-        yield {"command": command, "args": args}
-        return
-    with python_server("--transport", transport) as server:
-        yield {"url": server.url, "type": transport}
+@pytest.fixture(scope="module")
+def changing() -> Iterator[Mapping[str, Mapping[str, Any]]]:
+    """Servers whose tools may change, by the way in which they speak."""
+    command, *args = stdio_command()
+    with python_server() as http, python_server("--transport", "sse") as sse:
+        yield {
+            "http": {"url": http.url},
+            "sse": {"url": sse.url, "type": "sse"},
+            "stdio": {"command": command, "args": args},
+        }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from inspect import isawaitable
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,9 @@ from interpose_mcp.calling import RunSessions, outcome_of
 from interpose_mcp.hub import Hub
 from interpose_mcp.settings import ServerSettings
 from interpose_mcp.target import Target, target_of
+
+Odd = Callable[..., AbstractContextManager[Served]]
+"""Gives a server that does something odd."""
 
 
 def target(id_: str = "s", folder: Path = Path(), **settings: Any) -> Target:

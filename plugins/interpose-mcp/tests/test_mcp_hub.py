@@ -232,7 +232,7 @@ def test_a_failure_that_is_remembered_grows_with_no_run() -> None:
     async def use(hub: Hub, shop: Shop, _: FakeClock) -> None:
         shop.fails = True
         seen = []
-        for _ in range(3):
+        for _run in range(3):
             with pytest.raises(McpFailure) as caught:
                 await hub.tools("s")
             seen.append(caught.value)
