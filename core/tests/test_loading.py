@@ -306,6 +306,10 @@ def test_a_distribution_that_does_not_have_the_plugin_is_told(install: Install, 
             "tool-fliter",
             'Did you mean "tool-filter"? It comes with: pip install interpose-tool-filter',
         ),
+        (
+            "guard-auditing-log",
+            'If "guard.auditing-log" is meant, say so: use = "guard.auditing-log".',
+        ),
         ("zzz", "Install the distribution that has it. Installed plugins: guard."),
     ],
 )

@@ -425,7 +425,8 @@ def test_a_key_that_the_plugin_lacks_gets_the_nearest_one(install: Install, site
         "  at interpose.toml:7\n"
         '  fix: Did you mean "guard.budget"?'
     )
-    assert unresolved(found, "guard", "middleware").hint == "It has guard.budget, guard.rate."
+    hint = unresolved(found, "guard", "middleware").hint
+    assert hint == 'It has guard.budget, guard.rate. Say which: use = "guard.budget".'
     assert unresolved(found, "guard.budget", "provider").hint == (
         "It has the middleware of that name: use it in [middleware.<id>]."
     )

@@ -44,13 +44,13 @@ def test_each_transport_carries_a_run(
     apps: Served, apps_over_sse: Served, transport: str, protocol: str
 ) -> None:
     command, *args = stdio_command()
-    server: dict[str, Any] = {
+    servers: dict[str, dict[str, Any]] = {
         "http": {"url": apps.url},
         "sse": {"url": apps_over_sse.url, "type": "sse"},
         "stdio": {"command": command, "args": args},
-    }[transport]
+    }
     agent = Calling([("c1", "add", '{"a": 1, "b": 2}'), ("c2", "say", '{"parts": ["x", "y"]}')])
-    [played] = play(agent, {**server, "protocol": protocol})
+    [played] = play(agent, {**servers[transport], "protocol": protocol})
 
     assert told(played) == ["3", "x\ny"]
     assert played.text == "done"

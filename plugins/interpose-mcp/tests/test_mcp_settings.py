@@ -47,7 +47,7 @@ def test_addresses_of_http(url: str) -> None:
     ("url", "said"),
     [
         ("ftp://example.org/", "begins with http"),
-        ("file:///etc/passwd", "begins with http"),
+        ("file://host/mcp", "begins with http"),
         ("javascript:alert(1)", "begins with http"),
         ("example.org/mcp", "begins with http"),
         ("//example.org/mcp", "begins with http"),

@@ -357,7 +357,8 @@ class RunRecord:
 
     async def rewrite_of(self, layer: str, event: BaseEvent, /) -> Sequence[BaseEvent]:
         """Return what the layers that rewrite history, further in, make of a layer's event."""
-        if not isinstance(event, BaseEvent) or event.__class__ in CHUNKS:
+        given: object = event
+        if not isinstance(given, BaseEvent) or given.__class__ in CHUNKS:
             raise MiddlewareError(
                 f"layer {layer!r} called ctx.rewrite with {described(event)}",
                 hint="give it a whole event of ag_ui.core",

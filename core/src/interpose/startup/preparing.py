@@ -60,7 +60,7 @@ from interpose.startup.prepared import (
 from interpose.startup.registration import Catalogue, build_catalogue, in_house
 from interpose.startup.secrecy import redact
 from interpose.startup.tree import KeyPath
-from interpose.startup.uses import ObjectUse, Wanted, parse_use
+from interpose.startup.uses import SAY_SO, ObjectUse, Wanted, parse_use
 from interpose.startup.wanted import KINDS, wanted
 
 IN_CODE = "Host(layers=...)"
@@ -230,12 +230,27 @@ class _Preparation:
             layer.use.place or layer.place,
             required=layer.required,
         )
-        if isinstance(found, Problem) and found.code == "unknown-use" and layer.tables:
-            nested = layer.tables[0]
+        if not isinstance(found, Problem) or found.code != "unknown-use" or SAY_SO in found.hint:
+            return found
+        nested = self._nested(layer)
+        if nested is not None:
             hint = nested_layer(layer.id, nested.name, self.configuration.named)
             where = tuple(dict.fromkeys((*found.where, nested.place)))
             return replace(found, where=where, hint=hint)
         return found
+
+    def _nested(self, layer: LayerConfig) -> Any:
+        """Return the table in a layer's table that is named as a middleware of its plugin.
+
+        Of a plugin that is not installed nobody knows its middlewares: then the first.
+        """
+        plugin = layer.use.name.partition("@")[0].partition(".")[0]
+        known = any(entry.id == plugin for entry in self.catalogue.active)
+        for table in layer.tables:
+            meant = self.catalogue.resolve(f"{plugin}.{table.name}", "middleware", table.place)
+            if not (known and isinstance(meant, Problem)):
+                return table
+        return None
 
     def _used(self, use: UseConfig) -> RegisteredPart | Problem:
         if self._is_in_code(use):

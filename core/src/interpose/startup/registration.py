@@ -222,7 +222,7 @@ def _missing(
     elif meant:
         hint = f'Did you mean "{meant}"?'
     elif names:
-        hint = f"It has {', '.join(sorted(names))}."
+        hint = f'It has {", ".join(sorted(names))}. Say which: use = "{min(names)}".'
     else:
         hint = f"It has no {want.kind} at all."
     return Problem(

@@ -17,6 +17,8 @@ from interpose.startup.discovery import Discovery, PluginEntry, canonical
 Kind = Literal["middleware", "provider", "agent", "model"]
 """What a use is for; ``[plugins] use`` is for none of them, but for the plugin as a whole."""
 
+SAY_SO: Final = "say so"
+"""In the hint for a use that is spelt as the id of a table, where one is known that was meant."""
 FIRST_PARTY: Final = ("logging", "mcp", "models", "redact", "tool-filter")
 """Ids of the plugins that are published as ``interpose-<id>``."""
 
@@ -186,14 +188,24 @@ def unknown_use(
             because.where,
         )
     text = str(use)
+    part = next(
+        (
+            f"{id_}.{text[len(id_) + 1 :]}"
+            for id_ in sorted(discovery.ids, key=len, reverse=True)
+            if text.startswith(f"{id_}-")
+        ),
+        None,
+    )
     installed = {*discovery.ids, *names}
     meant = nearest(text, sorted(installed | set(FIRST_PARTY)))
     message = f'{_NAMES[want.kind]} "{want.use}" is not installed.'
     if use.plugin in FIRST_PARTY and use.plugin not in discovery.ids:
         hint = f"pip install interpose-{use.plugin}"
-    elif not want.is_stated and meant not in installed:
+    elif not want.is_stated and meant not in installed and part is None:
         message = f'{_NAMES[want.kind]} "{want.use}" has no use, and no plugin has its name.'
         hint = f'Say what it is, as in use = "{_EXAMPLES[want.kind]}".'
+    elif part is not None and meant not in installed:
+        hint = f'If "{part}" is meant, {SAY_SO}: use = "{part}".'
     elif meant is None:
         listed = ", ".join(sorted(installed)) or "none"
         hint = f"Install the distribution that has it. Installed plugins: {listed}."
