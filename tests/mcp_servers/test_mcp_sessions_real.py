@@ -217,12 +217,11 @@ def test_a_host_that_ends_while_calls_are_open_leaves_nothing(apps: Served, prot
     clean(main)
 
 
-@pytest.mark.parametrize("session", ["run", "host"])
-def test_a_stalled_delete_delays_nothing_but_the_end(odd: Odd, session: str) -> None:
+def test_a_stalled_delete_delays_nothing_but_the_end(odd: Odd) -> None:
     with odd("stalls-on-delete") as server, logged() as log:
 
         async def main() -> None:
-            async with hub_of(target(url=server.url, protocol="legacy", session=session)) as hub:
+            async with hub_of(target(url=server.url, protocol="legacy")) as hub:
                 run = Run(hub)
                 begun = time.monotonic()
                 assert text(await run.sessions.call("s", "echo", {"text": "hi"})) == "hi"

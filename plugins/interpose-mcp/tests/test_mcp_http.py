@@ -7,13 +7,17 @@ import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
+from ssl import CERT_REQUIRED
 from typing import Any
 
 import httpx2
 import pytest
 
-from interpose_mcp.http import Fault, PinnedClient, Refused, SseClient, StreamableClient
+from interpose_mcp.http import Fault, PinnedClient, Refused, SseClient, StreamableClient, tls_for
+from interpose_mcp.settings import ServerSettings
 from interpose_mcp.streams import Endpoint, Events
+from interpose_mcp.target import target_of
 
 Write = Callable[[asyncio.StreamWriter], Awaitable[None]]
 STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"
@@ -58,17 +62,21 @@ async def stall(writer: asyncio.StreamWriter) -> None:
     await asyncio.sleep(30)
 
 
+def all_options(url: str, **more: Any) -> dict[str, Any]:
+    tls = tls_for(url, trust_env=False)
+    told = {"most": 1000, "tls": tls, "trust_env": False, "connecting": 5, "silence": 30}
+    return {**told, **more}
+
+
 def streamable(url: str, gaps: list[str] | None = None, **more: Any) -> StreamableClient:
-    options: dict[str, Any] = {"most": 1000, "trust_env": False, "connecting": 5, "silence": 30}
     told = gaps if gaps is not None else []
     return StreamableClient(
-        url, {"x-key": "secret"}, on_gap=lambda: told.append("gap"), **{**options, **more}
+        url, {"x-key": "secret"}, on_gap=lambda: told.append("gap"), **all_options(url, **more)
     )
 
 
 def over_sse(url: str, lost: list[BaseException], **more: Any) -> SseClient:
-    options: dict[str, Any] = {"most": 1000, "trust_env": False, "connecting": 5, "silence": 30}
-    return SseClient(url, {}, on_lost=lost.append, **{**options, **more})
+    return SseClient(url, {}, on_lost=lost.append, **all_options(url, **more))
 
 
 def run(main: Callable[[], Awaitable[None]]) -> None:
@@ -182,8 +190,8 @@ def test_an_origin_has_one_spelling() -> None:
         ):
             await client.post(url, json=REQUEST)
         assert len(asked) == 1
-        options: dict[str, Any] = {"most": 1, "trust_env": False, "connecting": 1, "silence": 1}
-        pinned = PinnedClient("https://Bücher.example:443/", {}, **options)
+        url = "https://Bücher.example:443/"
+        pinned = PinnedClient(url, {}, **all_options(url))
         assert str(pinned.address.copy_with(path="/")) == "https://xn--bcher-kva.example/"
 
     run(main)
@@ -209,6 +217,18 @@ def test_a_delete_has_three_seconds_for_all_it_does(how: str) -> None:
                 assert time.monotonic() - begun < 2.9
 
     run(main)
+
+
+def test_certificates_are_checked_and_read_once_for_all_sessions() -> None:
+    secure = tls_for("https://example.org/", trust_env=False)
+    assert (secure.verify_mode, secure.check_hostname) == (CERT_REQUIRED, True)
+    assert secure.cert_store_stats()["x509_ca"] > 0
+    plain = tls_for("http://example.org/", trust_env=False)
+    assert (plain.verify_mode, plain.check_hostname) == (CERT_REQUIRED, True)
+    assert plain.cert_store_stats()["x509_ca"] == 0
+    assert tls_for("http://h/", trust_env=True).cert_store_stats()["x509_ca"] > 0
+    target = target_of("s", ServerSettings(url="https://example.org/"), Path())
+    assert target.tls is not None
 
 
 # Streams -------------------------------------------------------------------------------------

@@ -98,7 +98,6 @@ def clean(main: Callable[[], Awaitable[None]]) -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context))
         async with asyncio.timeout(45):
             await main()
-        gc.collect()
         await asyncio.sleep(0.01)
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
@@ -121,14 +120,13 @@ def is_running(folder: Path) -> bool:
 
 
 # Programs ------------------------------------------------------------------------------------
-@MODES
 def test_a_program_sees_its_own_variables_and_folder_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "not-for-others")
     (tmp_path / "inner").mkdir()
     (tmp_path / "inner" / "program.py").write_text(PROGRAM + RUN)
-    target = program(tmp_path, "", cwd="inner", env={"KEY": SECRET}, protocol=protocol)
+    target = program(tmp_path, "", cwd="inner", env={"KEY": SECRET})
 
     async def main() -> None:
         async with run_with(target) as run:
@@ -224,12 +222,11 @@ def test_a_program_that_does_not_end_is_ended(tmp_path: Path, *, cancelled: bool
     clean(main)
 
 
-@SESSIONS
 def test_a_program_that_dies_in_a_call_fails_it_and_the_next_starts_another(
-    tmp_path: Path, session: str
+    tmp_path: Path,
 ) -> None:
     async def main() -> None:
-        async with run_with(program(tmp_path, PROGRAM + RUN, session=session)) as run:
+        async with run_with(program(tmp_path, PROGRAM + RUN)) as run:
             first = await run.session("s")
             with pytest.raises(McpFailure, match="ended during the call") as caught:
                 await run.call("s", "die", {})

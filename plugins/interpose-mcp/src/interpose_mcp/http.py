@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from enum import IntEnum
 from http import HTTPStatus
+from ssl import PROTOCOL_TLS_CLIENT, SSLContext
 from typing import Any, Final
 
 import httpx2
@@ -56,8 +57,8 @@ class PinnedClient(httpx2.AsyncClient):
       compressed, as nobody knows how large that becomes.
     * A DELETE has its own deadline, of all it does together.
 
-    ``connecting`` and ``silence``: the seconds that connecting may take, and that may pass without
-    a byte.
+    ``tls``: see :func:`tls_for`. ``connecting`` and ``silence``: the seconds that connecting may
+    take, and that may pass without a byte.
     """
 
     def __init__(
@@ -66,12 +67,14 @@ class PinnedClient(httpx2.AsyncClient):
         headers: Mapping[str, str],
         *,
         most: int,
+        tls: SSLContext,
         trust_env: bool,
         connecting: float,
         silence: float,
     ) -> None:
         super().__init__(
             headers={**headers, "accept-encoding": _IDENTITY},
+            verify=tls,
             trust_env=trust_env,
             follow_redirects=False,
             max_redirects=0,
@@ -242,6 +245,16 @@ class SseClient(PinnedClient):
             self._on_lost(error)
             raise
         return response
+
+
+def tls_for(url: str, *, trust_env: bool) -> SSLContext:
+    """Return what all clients of a server share: the certificates are read once.
+
+    Without TLS, and without proxies, it is one that trusts nobody.
+    """
+    if trust_env or httpx2.URL(url).scheme == "https":
+        return httpx2.create_ssl_context(trust_env=trust_env)
+    return SSLContext(PROTOCOL_TLS_CLIENT)
 
 
 def origin(url: httpx2.URL) -> tuple[str, str, int | None]:

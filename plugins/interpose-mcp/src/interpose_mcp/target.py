@@ -9,6 +9,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
+from ssl import SSLContext
 from typing import Any, Final, Protocol, cast
 
 from mcp import Client, StdioServerParameters
@@ -23,7 +24,7 @@ from interpose import UsageError
 from interpose_mcp._version import __version__
 from interpose_mcp.failures import secrets_of
 from interpose_mcp.hashing import server_hash
-from interpose_mcp.http import PinnedClient, SseClient, StreamableClient
+from interpose_mcp.http import PinnedClient, SseClient, StreamableClient, tls_for
 from interpose_mcp.settings import ServerSettings
 from interpose_mcp.streams import Watched
 
@@ -66,6 +67,8 @@ class Target:
     ui: bool = False
     server: Any = field(default=None, repr=False)
     """The server itself, if it is in this process."""
+    tls: SSLContext | None = field(default=None, repr=False, compare=False)
+    """What its clients share, if it speaks HTTP."""
 
     @property
     def digest(self) -> str:
@@ -87,6 +90,7 @@ class Target:
             return Connection(self._client(_stdio(self._parameters(), listener), listener))
         options: dict[str, Any] = {
             "most": settings.max_response_bytes,
+            "tls": self.tls or tls_for(settings.url, trust_env=settings.trust_env),
             "trust_env": settings.trust_env,
             "connecting": settings.connect_timeout,
             "silence": settings.timeout + 30,
@@ -124,7 +128,9 @@ class Target:
 def target_of(server: str, settings: ServerSettings, folder: Path, *, ui: bool = False) -> Target:
     """Return the target of a configured server. :class:`UsageError` for a bad ``python``."""
     found = None if settings.python is None else _object(server, settings.python)
-    return Target(server, settings, folder, ui, found)
+    url, trust_env = settings.url, settings.trust_env
+    tls = None if url is None else tls_for(url, trust_env=trust_env)
+    return Target(server, settings, folder, ui, found, tls)
 
 
 def _object(server: str, reference: str) -> Any:
