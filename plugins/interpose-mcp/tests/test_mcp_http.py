@@ -29,8 +29,10 @@ async def answering(*answers: bytes | Write) -> AsyncIterator[tuple[str, list[st
     """Serve these answers, one for each connection; yields the address, and what was asked."""
     asked: list[str] = []
     left = list(answers)
+    connections: set[asyncio.Task[Any] | None] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.add(asyncio.current_task())
         try:
             head = await reader.readuntil(b"\r\n\r\n")
             asked.append(head.decode())
@@ -48,7 +50,12 @@ async def answering(*answers: bytes | Write) -> AsyncIterator[tuple[str, list[st
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with server:
         port = server.sockets[0].getsockname()[1]
-        yield f"http://127.0.0.1:{port}/mcp", asked
+        try:
+            yield f"http://127.0.0.1:{port}/mcp", asked
+        finally:
+            for connection in connections:
+                if connection is not None:
+                    connection.cancel()
 
 
 def answer(status: str, body: bytes = b"", **headers: str) -> bytes:
