@@ -53,12 +53,13 @@ def die() -> str:
 """
 RUN = 'server.run("stdio")\n'
 RUBBISH = "print('hello', flush=True)\nos.write(1, b'\\xff\\xfe{}\\n[1]\\n')\n"
-STUBBORN = "import time\nwhile True:\n    time.sleep(1)\n"
+STUBBORN = "import time\ntime.sleep(60)\n"  # it does not end with its standard input
 
 
 @pytest.fixture
 def log() -> Iterator[list[str]]:
     texts: list[str] = []
+    logger.enable("interpose_mcp")  # another test may have silenced it
     sink = logger.add(lambda text: texts.append(str(text)), format="{level} {message}")
     yield texts
     logger.remove(sink)
