@@ -34,6 +34,8 @@ def target(id_: str = "s", folder: Path = Path(), **settings: Any) -> Target:
 def logged() -> Iterator[list[str]]:
     """Keep what goes to the log of operators, as it is written there."""
     texts: list[str] = []
+    for package in ("interpose", "interpose_mcp"):
+        logger.enable(package)  # another test may have silenced it
     sink = logger.add(
         lambda message: texts.append(str(message)), level="TRACE", format="{level} {message}"
     )

@@ -65,6 +65,7 @@ class Shop:
 @pytest.fixture
 def log() -> Iterator[list[str]]:
     texts: list[str] = []
+    logger.enable("interpose_mcp")  # another test may have silenced it
     sink = logger.add(lambda text: texts.append(str(text)), format="{level} {message}")
     yield texts
     logger.remove(sink)
