@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from ag_ui.core import (
+    ActivitySnapshotEvent,
     BaseEvent,
     Interrupt,
     RunAgentInput,
@@ -211,3 +212,28 @@ def test_continuing_without_leave_or_too_early_is_refused(
     goes_on.may_continue = may_continue
     agent, _ = calls_then_says()
     assert said in str(play([goes_on], agent).result.error)
+
+
+def test_a_result_of_the_agents_own_is_carried_on_once_and_activities_are_not() -> None:
+    inputs: list[RunAgentInput] = []
+
+    async def agent(run_input: RunAgentInput) -> AsyncIterator[BaseEvent]:
+        inputs.append(run_input)
+        yield started(run_input)
+        if len(inputs) == 1:
+            for call in ("own", "c"):
+                name = "backend" if call == "own" else "mine"
+                yield ToolCallStartEvent(tool_call_id=call, tool_call_name=name)
+                yield ToolCallEndEvent(tool_call_id=call)
+            yield ToolCallResultEvent(message_id="r", tool_call_id="own", content="1")
+            yield ActivitySnapshotEvent(message_id="a", activity_type="x", content={})
+        yield finished(run_input)
+
+    play([Answers], agent)
+    assert [message.role for message in inputs[1].messages] == [
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+        "tool",
+    ]

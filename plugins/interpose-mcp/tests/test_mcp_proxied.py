@@ -397,7 +397,7 @@ def test_a_failure_is_told_to_the_operator_and_not_to_the_frame(asked: dict[str,
 def test_what_goes_wrong_on_our_side_is_for_the_operator_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def fails(_: Any) -> Any:
+    def fails(*_: Any) -> Any:
         raise RuntimeError(PRIVATE)
 
     monkeypatch.setattr("interpose_mcp.proxied.plain", fails)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from typing import Any
@@ -252,7 +253,9 @@ def test_an_agent_that_never_stops_calling_fails_the_run_after_ten_rounds() -> N
     played = play(agent)
 
     assert played.types[-1] == "RUN_ERROR"
+    assert played.error[0] == "middleware-contract"
     assert len(agent.inputs) == 11
+    assert len(log) == 10
 
 
 def test_an_open_call_in_the_clients_history_is_never_executed() -> None:
@@ -409,3 +412,81 @@ def test_a_layer_that_redacts_masks_results_for_the_agent_and_the_consumer() -> 
     assert "bob@example.com" not in str(played.events)
     assert told == agent.inputs[1].messages[-1].content
     assert told.startswith("ask ")
+
+
+def test_an_empty_list_of_pending_calls_means_that_none_waits() -> None:
+    def finish(run_input: RunAgentInput) -> RunFinishedEvent:
+        outcome = RunFinishedSuccessOutcome(pending_tool_call_ids=[])
+        return finished(run_input).model_copy(update={"outcome": outcome})
+
+    agent = Calling(ADD, finish=finish)
+    played = play(agent)
+    assert (results(played.events), log, len(agent.inputs)) == ([], [], 1)
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_what_the_agent_or_another_layer_answers_is_in_its_history_once(*, strict: bool) -> None:
+    class Own(Calling):
+        async def run(self, run_input: RunAgentInput) -> AsyncIterator[BaseEvent]:
+            async for event in super().run(run_input):
+                yield event
+                if len(self.inputs) == 1 and event.type.value == "RUN_STARTED":
+                    for own in call_events([("own", "database", "{}")]):
+                        yield own
+                    yield ToolCallResultEvent(message_id="r", tool_call_id="own", content="42")
+
+    agent = Own([*ADD, ("c2", "echo", '{"text": "x"}')], [("c3", "add", '{"a": 3, "b": 4}')])
+    outer = Layer(McpTools, {"servers": {"other": {"python": "mcp_shop:other"}}}, id="outer")
+    played = play(agent, outer, layer(), strict=strict)
+
+    assert len(results(played.events)) == 4
+    answered = [
+        message.tool_call_id for message in agent.inputs[2].messages if message.role == "tool"
+    ]
+    assert sorted(answered) == ["c1", "c2", "c3", "own"]
+
+
+def test_an_embedded_host_is_silent() -> None:
+    program = """
+import asyncio
+from interpose import Host, Layer
+from interpose_mcp import McpTools
+
+async def main():
+    servers = {"gone": {"command": "no-such-program-anywhere"}}
+    async with Host([Layer(McpTools, {"servers": servers})], agent=agent) as host:
+        await host.run("hi")
+
+async def agent(run_input):
+    from ag_ui.core import RunFinishedEvent, RunStartedEvent
+    yield RunStartedEvent(thread_id=run_input.thread_id, run_id=run_input.run_id)
+    yield RunFinishedEvent(thread_id=run_input.thread_id, run_id=run_input.run_id)
+
+asyncio.run(main())
+"""
+    done = subprocess.run(  # noqa: S603 - this Python, with the program above
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert (done.stdout, done.stderr) == ("", "")
+
+
+def test_a_secret_that_a_server_sends_back_is_in_no_event() -> None:
+    secret = "hunter2-secret"
+    program = (
+        "import os\n"
+        "from mcp.server import MCPServer\n"
+        "server = MCPServer('s')\n"
+        "@server.tool()\n"
+        "def tell() -> dict[str, str]:\n"
+        "    'Tell it.'\n"
+        "    return {os.environ['TOKEN']: 'the token is ' + os.environ['TOKEN']}\n"
+        "server.run()\n"
+    )
+    servers = {"s": {"command": sys.executable, "args": ["-c", program], "env": {"TOKEN": secret}}}
+    agent = Calling([("c1", "tell", "{}")])
+    played = play(agent, Layer(McpTools, {"servers": servers}))
+
+    [(_, told)] = results(played.events)
+    assert "the token is ***" in told
+    assert secret not in str(played.events)
+    assert secret not in str(agent.inputs)

@@ -6,6 +6,7 @@ from typing import Final
 
 from ag_ui.core import (
     BaseEvent,
+    Message,
     RunAgentInput,
     RunErrorEvent,
     RunFinishedEvent,
@@ -30,7 +31,17 @@ class Continuation:
     forgotten, and what it used is added up). Any other terminal ends the run.
     """
 
-    __slots__ = ("_calls", "_first", "_held", "_layer", "_rounds", "_transcript", "_usage", "over")
+    __slots__ = (
+        "_answered",
+        "_calls",
+        "_first",
+        "_held",
+        "_layer",
+        "_rounds",
+        "_transcript",
+        "_usage",
+        "over",
+    )
 
     def __init__(self, layer: str, run_input: RunAgentInput) -> None:
         self._layer = layer
@@ -39,12 +50,17 @@ class Continuation:
         self._held: RunFinishedEvent | None = None
         self._usage: list[TokenUsage] = []
         self._calls: dict[str, None] = {}
+        self._answered: set[str] = set()
         self._rounds = 0
         self.over = False
         """A terminal that nothing can follow has left: interrupt, cancelled or error."""
 
     def gives(self, event: BaseEvent) -> None:
         """Take note of an event that the layer is given."""
+        if isinstance(event, ToolCallStartEvent):
+            self._answered.discard(event.tool_call_id)
+        elif isinstance(event, ToolCallResultEvent):
+            self._answered.add(event.tool_call_id)
         self._transcript.apply(event)
 
     def leaves(self, event: BaseEvent) -> BaseEvent | None:
@@ -53,7 +69,9 @@ class Continuation:
             self._calls[event.tool_call_id] = None
         elif isinstance(event, ToolCallResultEvent):
             self._calls.pop(event.tool_call_id, None)
-            self._transcript.apply(event)
+            if event.tool_call_id not in self._answered:  # else it came from further in
+                self._answered.add(event.tool_call_id)
+                self._transcript.apply(event)
         elif isinstance(event, RunFinishedEvent):
             if event.outcome is None or isinstance(event.outcome, RunFinishedSuccessOutcome):
                 self._held = event
@@ -69,7 +87,7 @@ class Continuation:
         """Take the agent's word for which calls wait, if it says so: others are its own."""
         if isinstance(event.outcome, RunFinishedSuccessOutcome):
             listed = event.outcome.pending_tool_call_ids
-            if listed:
+            if listed is not None:
                 self._calls = dict.fromkeys(listed)
 
     def goes_on(self, run_input: RunAgentInput) -> RunAgentInput:
@@ -90,10 +108,19 @@ class Continuation:
             self._held = None
         carried: dict[str, object] = {}
         if run_input.messages is self._first.messages:
-            carried["messages"] = list(self._transcript.messages)
+            carried["messages"] = self._messages()
         if run_input.state is self._first.state:
             carried["state"] = self._transcript.state
         return run_input.model_copy(update=carried)
+
+    def _messages(self) -> list[Message]:
+        """Return the conversation for the next pass; what only a front end shows is not in it."""
+        first = {message.id for message in self._first.messages}
+        return [
+            message
+            for message in self._transcript.messages
+            if message.role != "activity" or message.id in first
+        ]
 
     def last(self) -> BaseEvent | None:
         """Return the terminal that was held back, of the whole visible run."""

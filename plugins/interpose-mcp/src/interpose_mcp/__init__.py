@@ -8,6 +8,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from interpose.logs import quiet
+
 if TYPE_CHECKING:
     from interpose_mcp.apps import MCP_APPS_ACTIVITY_TYPE as MCP_APPS_ACTIVITY_TYPE
     from interpose_mcp.apps import McpApps as McpApps
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from interpose_mcp.settings import McpToolsSettings as McpToolsSettings
     from interpose_mcp.settings import ServerSettings as ServerSettings
     from interpose_mcp.tools import McpTools as McpTools
+
+quiet(__name__)  # also for a host whose layers are given in code
 
 __all__ = [
     "MCP_APPS_ACTIVITY_TYPE",

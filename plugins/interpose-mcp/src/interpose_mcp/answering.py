@@ -9,17 +9,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, Final
 from uuid import uuid4
 
 from ag_ui.core import BaseEvent, CustomEvent, RunAgentInput, Tool, ToolCallResultEvent
 
-from interpose import CallRun, RunContext, ToolResult
+from interpose import CallRun, MiddlewareError, RunContext, ToolResult
 from interpose_mcp.calling import MARKER
 from interpose_mcp.open_calls import OpenCalls, WrittenCall
 
 PROGRESS: Final = "tool.progress"
 """The name of the CUSTOM event that reports progress, as that of the built-in loop."""
+MOST_ROUNDS: Final = 10
+"""Passes that may follow the first. What one more would need is not executed."""
 AT_ONCE: Final = 10
 """Calls of one pass that are executed side by side."""
 
@@ -50,7 +53,7 @@ async def answered(
     given = run_input.model_copy(update={"tools": [*(run_input.tools or ()), *tools]})
     names = {tool.name for tool in tools}
     stream = call_next(given)
-    while True:
+    for rounds in count():
         calls = OpenCalls()
         async for event in stream:
             calls.note(event)
@@ -59,6 +62,10 @@ async def answered(
         ours = [call for call in waiting if call.name in names]
         if not ours:
             return
+        if rounds == MOST_ROUNDS and len(ours) == len(waiting):
+            raise MiddlewareError(
+                f"the agent called tools of MCP servers in more than {MOST_ROUNDS} passes of a run"
+            )
         async for event in _executed(ours, execute, ctx.until_cancelled()):
             for out in await ctx.rewrite(event):
                 yield out

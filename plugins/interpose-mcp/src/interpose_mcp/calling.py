@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,12 +12,14 @@ from mcp.types import CallToolResult
 from mcp_types import SERVER_INFO_META_KEY
 
 from interpose import ToolResult
-from interpose_mcp.failures import McpFailure
+from interpose_mcp.failures import McpFailure, scrubbed
 from interpose_mcp.hub import Hub
 from interpose_mcp.session import OnProgress, Session
 
 MARKER: Final = "ag-ui:tool-result"
 """Where ``metadata`` of a result says that it is an error."""
+_LONG: Final = 8
+"""A shorter secret may stand in a result by chance; to mask it there would change the result."""
 _OF_THE_PROTOCOL: Final = ("resultType", "ttlMs", "cacheScope")
 
 
@@ -85,9 +87,9 @@ def _is_usable(opening: asyncio.Task[Session], *, even_ended: bool = False) -> b
     return even_ended or opening.result().is_open
 
 
-def outcome_of(result: CallToolResult) -> Outcome:
+def outcome_of(result: CallToolResult, secrets: Collection[str] = ()) -> Outcome:
     """Return what a model is told of a server's result: its texts, else its content as JSON."""
-    raw = plain(result)
+    raw = plain(result, secrets)
     texts = [
         part["text"]
         for part in raw.get("content") or ()
@@ -98,8 +100,8 @@ def outcome_of(result: CallToolResult) -> Outcome:
     return Outcome(ToolResult(content, text if result.is_error else None), raw)
 
 
-def plain(result: Any) -> dict[str, Any]:
-    """Return a result of the SDK as the JSON that the server sent.
+def plain(result: Any, secrets: Collection[str] = ()) -> dict[str, Any]:
+    """Return a result of the SDK as the JSON that the server sent, with these secrets masked.
 
     What newer protocols add for the client's own use is left out, so that a front end is given
     the same whichever protocol was agreed on.
@@ -110,7 +112,19 @@ def plain(result: Any) -> dict[str, Any]:
     meta = raw.get("_meta")
     if isinstance(meta, dict) and meta.pop(SERVER_INFO_META_KEY, None) is not None and not meta:
         del raw["_meta"]
-    return raw
+    long = tuple(secret for secret in secrets if len(secret) >= _LONG)
+    return _masked(raw, long) if long else raw
+
+
+def _masked(value: Any, secrets: Collection[str]) -> Any:
+    """Return JSON without secrets in its texts: a server may send back what it was sent."""
+    if isinstance(value, str):
+        return scrubbed(value, secrets)
+    if isinstance(value, dict):
+        return {scrubbed(key, secrets): _masked(each, secrets) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_masked(each, secrets) for each in value]
+    return value
 
 
 def compact(value: Any) -> str:

@@ -114,7 +114,7 @@ class McpLayer(Middleware[S, Hub]):
             result = await self.sessions.call(route.server, route.tool.name, arguments, progress)
         except McpFailure as failure:
             return self.failed(failure.message)
-        return outcome_of(result)
+        return outcome_of(result, self.shared.targets[route.server].secrets)
 
     # The built-in loop -----------------------------------------------------------------------
     async def on_config(self, ctx: RunContext, config: ModelConfig, /) -> ModelConfig | None:

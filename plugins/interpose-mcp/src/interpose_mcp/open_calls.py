@@ -53,7 +53,7 @@ class OpenCalls:
             outcome = event.outcome
             self._ended_well = outcome is None or isinstance(outcome, RunFinishedSuccessOutcome)
             if isinstance(outcome, RunFinishedSuccessOutcome):
-                self._pending = outcome.pending_tool_call_ids or None
+                self._pending = outcome.pending_tool_call_ids
 
     def open(self) -> list[WrittenCall]:
         """Return the calls that wait for a result, in order; none if the run waits for people."""

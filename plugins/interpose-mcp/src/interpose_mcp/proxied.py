@@ -109,7 +109,8 @@ async def _answer(
         uri = params.get("uri")
         if not isinstance(uri, str):
             raise Malformed("the uri of the resource is no text")
-        return plain(await (await sessions.session(server)).read_resource(uri))
+        found = await (await sessions.session(server)).read_resource(uri)
+        return plain(found, hub.targets[server].secrets)
     await (await sessions.session(server)).ping()
     return {}
 
@@ -126,7 +127,8 @@ async def _call(
         raise Refused(UNAVAILABLE)
     session = await sessions.session(server)
     await _check_visible(session, name)
-    return plain(await session.call(name, arguments or {}))
+    result = await session.call(name, arguments or {})
+    return plain(result, hub.targets[server].secrets)
 
 
 async def _check_visible(session: Session, name: str) -> None:
