@@ -392,6 +392,37 @@ def test_a_server_that_never_answers_is_given_up_and_ended(cli: CommandLine) -> 
     assert not is_running(int((cli.folder / "pid").read_text()))
 
 
+def test_a_server_that_ignores_its_end_is_ended_and_the_list_with_it(cli: CommandLine) -> None:
+    cli.write(
+        """
+        import os, signal, time
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        open("pid", "w").write(str(os.getpid()))
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            time.sleep(0.1)
+        """,
+        "s.py",
+    )
+    configured(
+        cli,
+        '[middleware.mcp]\nuse = "mcp.tools"',
+        f"[middleware.mcp.servers.silent]\ncommand = {json.dumps(sys.executable)}\n"
+        'args = ["s.py"]\nconnect_timeout = 3',
+    )
+    outcome = subprocess.run(
+        [sys.executable, "-W", "always::ResourceWarning", "-m", "interpose", "mcp", "list"],
+        cwd=cli.folder,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert (outcome.returncode, outcome.stderr) == (1, "")
+    assert "The MCP server 'silent' could not be reached within 3 s." in outcome.stdout
+    assert not is_running(int((cli.folder / "pid").read_text()))
+
+
 def test_a_listing_that_takes_too_long_as_a_whole_is_given_up(cli: CommandLine) -> None:
     cli.write(
         """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import os
 import sys
 import time
@@ -14,11 +15,14 @@ from typing import Any
 
 import pytest
 from loguru import logger
+from mcp import MCPError
 from mcp.server import MCPServer
+from mcp_frames import Shop
+from mcp_frames import tool as listed
 
 from interpose.testing.clocks import FakeClock
 from interpose_mcp.calling import RunSessions, outcome_of, parsed
-from interpose_mcp.failures import ConnectFailed, McpFailure
+from interpose_mcp.failures import ConnectFailed, McpFailure, scrubbed
 from interpose_mcp.hub import Hub
 from interpose_mcp.session import Session
 from interpose_mcp.settings import ServerSettings
@@ -54,6 +58,15 @@ def die() -> str:
 RUN = 'server.run("stdio")\n'
 RUBBISH = "print('hello', flush=True)\nos.write(1, b'\\xff\\xfe{}\\n[1]\\n')\n"
 STUBBORN = "import time\ntime.sleep(60)\n"  # it does not end with its standard input
+DEAF = """
+import os, signal, time
+
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+open("pid", "w").write(str(os.getpid()))
+end = time.monotonic() + 60
+while time.monotonic() < end:
+    time.sleep(0.1)
+"""
 
 
 @pytest.fixture
@@ -218,6 +231,33 @@ def test_a_program_that_does_not_end_is_ended(tmp_path: Path, *, cancelled: bool
         if not cancelled:
             with pytest.raises(ConnectFailed, match="could not be reached within 3 s"):
                 opening.result()
+        assert not is_running(tmp_path)
+
+    clean(main)
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_a_program_that_ignores_its_end_is_ended_before_its_host(
+    tmp_path: Path, *, cancelled: bool
+) -> None:
+    async def main() -> None:
+        # Cancelled or not, the limit is reached before the program is gone.
+        async with run_with(program(tmp_path, DEAF, connect_timeout=3)) as run:
+            opening = asyncio.create_task(run.session("s"))
+            while not (tmp_path / "pid").exists():  # noqa: ASYNC110 - it is another process
+                await asyncio.sleep(0.01)
+            if cancelled:
+                opening.cancel()
+            await asyncio.gather(opening, return_exceptions=True)
+        assert not is_running(tmp_path)
+
+    clean(main)
+
+
+def test_a_program_that_ignores_its_end_is_ended_when_no_host_knows_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        with pytest.raises(ConnectFailed, match="could not be reached within 3 s"):
+            await Session.open(program(tmp_path, DEAF, connect_timeout=3), logger)
         assert not is_running(tmp_path)
 
     clean(main)
@@ -388,6 +428,67 @@ def test_a_host_that_ends_at_any_moment_leaves_nothing(protocol: str) -> None:
                 assert each.cancelled() or isinstance(each.exception(), McpFailure | None)
 
     clean(main)
+
+
+def test_an_error_of_a_server_is_no_timeout_whatever_its_code() -> None:
+    def busy(*_: object) -> Any:
+        raise MCPError(-32001, "Too busy")
+
+    async def main() -> None:
+        async with run_with(here(Shop(listed("buy"), call=busy).server())) as run:
+            with pytest.raises(McpFailure, match=r"answered with an error \(-32001\)") as caught:
+                await run.call("s", "buy", {})
+            assert caught.value.executed
+
+    clean(main)
+
+
+# What others log -----------------------------------------------------------------------------
+class Kept(logging.Handler):
+    """Keeps what is logged, and all that a handler of its own mind could show of it."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.DEBUG)
+        self.records: list[logging.LogRecord] = []
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(record)
+        self.texts.append(f"{self.format(record)} {vars(record)}")
+
+
+def test_no_part_of_a_secret_is_in_what_the_sdk_logs_of_rubbish(
+    tmp_path: Path, log: list[str]
+) -> None:
+    secrets = {name: f"{name}-begins-{'x' * 200}-{name}-ends" for name in ("one", "two")}
+    shout = "import os\nprint('not json', os.environ['KEY'], flush=True)\n"
+    kept, root = Kept(), logging.getLogger()
+
+    async def main() -> None:
+        targets = []
+        for name, secret in secrets.items():
+            (tmp_path / name).mkdir()
+            targets.append(program(tmp_path / name, shout, env={"KEY": secret}))
+        opening = [Session.open(target, logger) for target in targets]
+        for failed in await asyncio.gather(*opening, return_exceptions=True):
+            assert isinstance(failed, ConnectFailed)
+
+    root.addHandler(kept)
+    try:
+        clean(main)
+    finally:
+        root.removeHandler(kept)
+    told = [text for text in kept.texts if "Failed to parse" in text]
+    assert len(told) == 2
+    assert all("ValidationError: Invalid JSON" in text for text in told)
+    assert [text for text in [*kept.texts, *log] if "begins" in text or "ends" in text] == []
+    assert [record for record in kept.records if record.exc_info] == []
+
+
+@pytest.mark.parametrize("spelled", [str, repr, ascii])
+def test_a_secret_is_masked_however_it_is_spelled(spelled: Callable[[str], str]) -> None:
+    secret = 'a "quoted"\ts\u00e9cret\\'
+    assert scrubbed(f"so {spelled(secret)}", [secret]).strip("'\"so ") == "***"
 
 
 # What a model wrote --------------------------------------------------------------------------

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
+from json import dumps
 from typing import TYPE_CHECKING, Final
 
 from mcp import MCPError
 from mcp_types import CONNECTION_CLOSED, INVALID_PARAMS, METHOD_NOT_FOUND, REQUEST_TIMEOUT
+from pydantic import ValidationError
 
 from interpose_mcp.http import Fault
 from interpose_mcp.settings import ServerSettings
@@ -51,6 +54,10 @@ _TEXTS: Final[Mapping[int, str]] = {
     REQUEST_TIMEOUT: "The MCP server {0} took longer than {1:g} s.",
 }
 _OTHER: Final = "The MCP server {0} answered with an error ({2})."
+_OWN_TIMEOUT: Final = re.compile(
+    r"Request .* timed out|Timed out after .* waiting for .*", re.DOTALL
+)
+"""What the SDK says when it has waited long enough. A server may use its code for what it likes."""
 _NOT_EXECUTED: Final = frozenset({Fault.NOT_SENT, Fault.SESSION_GONE, METHOD_NOT_FOUND})
 
 
@@ -60,6 +67,8 @@ def failure_of(error: MCPError, server: str, *, seconds: float, still_open: bool
     ended = not still_open or error.message.startswith("SSE stream ")
     if code == CONNECTION_CLOSED and "byte limit" in error.message:
         text = _TEXTS[Fault.TOO_LARGE]
+    elif code == REQUEST_TIMEOUT and not _OWN_TIMEOUT.fullmatch(error.message):
+        text = _OTHER
     elif code == CONNECTION_CLOSED and ended:  # a server may use this code for what it likes
         code, text = Fault.BROKEN, _TEXTS[Fault.BROKEN]
     told = text.format(repr(server), seconds, code)
@@ -83,17 +92,29 @@ def story(error: BaseException, secrets: Iterable[str]) -> str:
     while at is not None and id(at) not in seen:
         seen.add(id(at))
         for leaf in leaves(at):
-            text = " ".join(str(leaf).split())
+            text = " ".join(_said(leaf).split())
             told.append(f"{type(leaf).__name__}: {text}" if text else type(leaf).__name__)
         at = at.__cause__ or (None if at.__suppress_context__ else at.__context__)
     return scrubbed("; caused by ".join(dict.fromkeys(told)), secrets)
 
 
+def _said(error: BaseException) -> str:
+    """Return what it says. Pydantic's quotes the input, cut: a part of a secret is not masked."""
+    if not isinstance(error, ValidationError):
+        return str(error)
+    faults = error.errors(include_url=False, include_context=False, include_input=False)
+    places = [(".".join(map(str, fault["loc"])), fault["msg"]) for fault in faults]
+    return "; ".join(f"{where}: {what}" if where else what for where, what in places)
+
+
 def scrubbed(text: str, secrets: Iterable[str]) -> str:
-    """Return the text with each secret in it masked."""
-    for secret in sorted(secrets, key=len, reverse=True):
-        if len(secret) >= _SHORTEST:
-            text = text.replace(secret, "***")
+    """Return the text with each secret in it masked, also as it is spelled in Python or JSON."""
+    long = [secret for secret in secrets if len(secret) >= _SHORTEST]
+    spelled = set(long)
+    for spell in (repr, ascii, dumps):
+        spelled.update(spell(secret)[1:-1] for secret in long)
+    for each in sorted(spelled, key=len, reverse=True):
+        text = text.replace(each, "***")
     return text
 
 

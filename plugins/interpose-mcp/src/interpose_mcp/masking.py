@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from interpose_mcp.failures import scrubbed
+from interpose_mcp.failures import scrubbed, story
 
 _LOGGERS: Final = (
     "client",  # the SDK's name for sessions
@@ -20,6 +20,7 @@ _LOGGERS: Final = (
     "httpcore2.proxy",
     "httpcore2.socks",
     "httpx2",
+    "mcp.client.caching",
     "mcp.client.client",
     "mcp.client.sse",
     "mcp.client.stdio",
@@ -27,14 +28,18 @@ _LOGGERS: Final = (
     "mcp.shared.direct_dispatcher",
     "mcp.shared.dispatcher",
     "mcp.shared.jsonrpc_dispatcher",
+    "mcp.shared.tool_name_validation",
 )
 """Each by itself: the filter of a logger does not see what its children say."""
-_FORMATTER: Final = logging.Formatter()
 
 
 @contextmanager
 def masked(secrets: Collection[str]) -> Iterator[None]:
-    """Mask these secrets in what those loggers say meanwhile, in messages and in traces."""
+    """Mask these secrets in what those loggers say meanwhile.
+
+    An exception is told in a line of the message. Its trace does not go on: whoever writes it may
+    show the values of its frames, too, and what it says may quote a part of a secret.
+    """
     if not secrets:
         yield
         return
@@ -57,12 +62,8 @@ class _Mask(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """Let the record pass, without the secrets."""
         message = record.getMessage()
-        clean = scrubbed(message, self._secrets)
-        if clean != message:
-            record.msg, record.args = clean, ()
-        if record.exc_info and record.exc_info[0] is not None:
-            trace = record.exc_text or _FORMATTER.formatException(record.exc_info)
-            clean = scrubbed(trace, self._secrets)
-            if clean != trace:
-                record.exc_info, record.exc_text = None, clean
+        if record.exc_info and record.exc_info[1] is not None:
+            message += f": {story(record.exc_info[1], self._secrets)}"
+        record.exc_info = record.exc_text = None
+        record.msg, record.args = scrubbed(message, self._secrets), ()
         return True

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 CLOSING: Final = 7.0
 """Seconds that leaving a session may take: a DELETE over HTTP, a program that has to be ended."""
+SLACK: Final = 3.0
+"""Seconds more before leaving is broken off: a program that was to be ended may stay then."""
 MOST_PAGES: Final = 100
 MOST_TOOLS: Final = 5_000
 
@@ -92,6 +94,7 @@ class Session:
         self._stop = asyncio.Event()
         self._closing = False
         self._leaving = False
+        self._limit: asyncio.Timeout | None = None
         self._broken: BaseException | None = None
         self._listening: asyncio.Task[None] | None = None
         self._acknowledged: asyncio.Future[None]
@@ -100,7 +103,11 @@ class Session:
     async def open(cls, target: Target, log: Logger) -> Session:
         """Return a session that is connected. Raises :class:`ConnectFailed`, see there."""
         session = cls(target, log)
-        await session.connect()
+        try:
+            await session.connect()
+        except ConnectFailed:
+            await session.close()  # nobody else knows it, and a program may still have to be ended
+            raise
         return session
 
     async def connect(self) -> None:
@@ -151,7 +158,7 @@ class Session:
             return
         if self._client is None:
             self._cancel()
-        await asyncio.wait([self._task], timeout=CLOSING + 0.5)
+        await asyncio.wait([self._task], timeout=CLOSING + SLACK)
         if not self._task.done():
             self._task.cancel()
             await asyncio.wait([self._task], timeout=1)
@@ -166,13 +173,12 @@ class Session:
 
     async def _held(self, ready: asyncio.Future[None]) -> None:
         """Enter the client, wait, leave it: all in this task."""
-        loop = asyncio.get_running_loop()
         try:
             async with (
-                asyncio.timeout(self.target.settings.connect_timeout) as limit,
+                asyncio.timeout(self.target.settings.connect_timeout) as self._limit,
                 self._connection.client as client,
             ):
-                limit.reschedule(None)
+                self._limit.reschedule(None)
                 self._client = client
                 if not ready.done():
                     ready.set_result(None)
@@ -182,19 +188,26 @@ class Session:
                     self._ended()
                     if self._listening is not None:
                         self._listening.cancel()
-                    limit.reschedule(loop.time() + CLOSING)
+                    self._allow(CLOSING)
         except (Exception, asyncio.CancelledError, BaseExceptionGroup) as error:  # noqa: BLE001 - nobody awaits this task for its outcome
             self._broken = self._broken or error
         finally:
+            self._limit = None
             self._ended()
         if self._listening is not None:
             await asyncio.wait([self._listening])
 
     def _cancel(self) -> None:
-        """Give up connecting, if that has not begun: a second time would hit what cleans up."""
-        if self._task is not None and not self._leaving:
-            self._leaving = True
+        """Give up connecting, unless that is so already: twice would hit what cleans up."""
+        given_up = self._leaving or (self._limit is not None and self._limit.expired())
+        if self._task is not None and not given_up:
+            self.leaving()
             self._task.cancel()
+
+    def _allow(self, seconds: float) -> None:
+        """Let it take so long from now on, if its time is not over already."""
+        if self._limit is not None and not self._limit.expired():
+            self._limit.reschedule(asyncio.get_running_loop().time() + seconds)
 
     def _ended(self) -> None:
         if not self._stop.is_set():
@@ -221,6 +234,8 @@ class Session:
     def leaving(self) -> None:
         """Be told that the connection is being ended."""
         self._leaving = True
+        if self._client is None:
+            self._allow(CLOSING)
 
     def missed(self) -> None:
         """Be told that the server's tools may have changed without a word."""
