@@ -535,6 +535,15 @@ def test_servers_are_asked_side_by_side(cli: CommandLine) -> None:
         assert not is_running(int((cli.folder / name).read_text()))
 
 
+# A job in the background is started with Ctrl-C ignored, and its children inherit that.
+WITH_CTRL_C = """\
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from interpose.cli import main
+sys.exit(main())
+"""
+
+
 def test_ctrl_c_ends_it_and_its_servers_without_a_traceback(cli: CommandLine) -> None:
     cli.write(
         "import os, sys\nopen('pid', 'w').write(str(os.getpid()))\nsys.stdin.read()\n", "s.py"
@@ -545,8 +554,8 @@ def test_ctrl_c_ends_it_and_its_servers_without_a_traceback(cli: CommandLine) ->
         f"[middleware.mcp.servers.silent]\ncommand = {json.dumps(sys.executable)}\n"
         'args = ["s.py"]\nconnect_timeout = 600',
     )
-    program = subprocess.Popen(
-        [sys.executable, "-m", "interpose", "mcp", "list"],
+    program = subprocess.Popen(  # noqa: S603 - this Python, with the program above
+        [sys.executable, "-c", WITH_CTRL_C, "mcp", "list"],
         cwd=cli.folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from interpose.logs import quiet
+from loguru import logger
 
 if TYPE_CHECKING:
     from interpose_mcp.apps import MCP_APPS_ACTIVITY_TYPE as MCP_APPS_ACTIVITY_TYPE
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from interpose_mcp.settings import ServerSettings as ServerSettings
     from interpose_mcp.tools import McpTools as McpTools
 
-quiet(__name__)  # also for a host whose layers are given in code
+logger.disable(__name__)  # silent inside an application until that says otherwise
 
 __all__ = [
     "MCP_APPS_ACTIVITY_TYPE",
